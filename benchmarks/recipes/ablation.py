@@ -70,6 +70,9 @@ VARIANTS: dict[str, Values] = {
     "no-box-voting": {"detect.box_voting": 0.0},
     "no-score-smoothing": {"detect.score_smoothing": 0.0},
     "all-surroundings": {"refine.surroundings": 1.0},
+    "no-objectness": {"objectness.source": "none"},
+    "objectness-3": {"objectness.weight": 3.0},
+    "objectness-4": {"objectness.weight": 4.0},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {
@@ -84,7 +87,7 @@ VARIANTS: dict[str, Values] = {
 """Name of a variant -> the settings that differ from the run's."""
 
 MODEL_SETTINGS = ("features.", "train.", "seed")
-FINAL_SETTINGS = (*MODEL_SETTINGS, "refine.")
+FINAL_SETTINGS = (*MODEL_SETTINGS, "refine.", "objectness.")
 
 
 class Variant(NamedTuple):

@@ -27,8 +27,8 @@ from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import NO_SET
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.recipes import BEST
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.run.recipes import BEST, SALIENCY
+from lapsvm.pipelines.run.settings import NO_SOURCE, Settings
 from lapsvm.pipelines.stages.registry import run_stage
 from shared_extraction import extract_all
 from supervised_ceiling import detections_of, held_out_detections
@@ -39,7 +39,7 @@ OWN: dict[str, Mapping[str, Any]] = {"best": {}}
 CEILING = "ceiling"
 PARTS = (
     "best", "C-0.3", "C-10", "top-1", "no-contrast", "no-refinement", "one-refinement", "refine-C-10", "refine-top-1",
-    "refine-all-candidates", "no-refine-voting", "no-refine-smoothing", "all-surroundings",
+    "refine-all-candidates", "no-refine-voting", "no-refine-smoothing", "all-surroundings", "no-objectness",
     "no-neg-min-iou", "no-neg-part-iou", "no-demotion", "no-score-smoothing", "no-box-voting",
 )  # fmt: skip
 STAGES = ("train", "refine", "detect", "evaluate")
@@ -119,6 +119,7 @@ def _context(given: Namespace, one: DevelopmentSet, variant: str, values: Mappin
     settings = Settings().with_values({
         **BEST,
         "features.extractors": ("hog" if one.reader == "digits" else KIND,),
+        "objectness.source": NO_SOURCE if one.reader == "digits" else SALIENCY,
         "data.name": one.reader,
         "data.root": str(one.root),
         "data.classes": one.classes,

@@ -1,8 +1,7 @@
 """Regions of a map of what stands out, and the objectness of windows beside them.
 
-A region is the box of a connected component of the map at or above a threshold, or the hull of all its cells there: one
-object, or all of them where a picture has several or one in parts. A window's objectness is its largest intersection
-over union with a region, so it is large where the window ends where something that stands out does.
+A region is the box of a connected component of the map at or above a threshold. A window's objectness is its largest
+intersection over union with a region, so it is large where the window ends where something that stands out does.
 """
 
 from fractions import Fraction
@@ -35,7 +34,7 @@ def object_regions(saliency: ArrayLike) -> Float64:
     ndarray of shape (m, 4), float64
         x1, y1, x2, y2 in cells of the map, 0-based and half-open, sorted, none twice; none where no cell reaches the
         least of `THRESHOLDS`. For each threshold they are the boxes of the 8-connected components with a share of at
-        least `LEAST_SHARE` of the cells, and the hull of all cells at or above it.
+        least `LEAST_SHARE` of the cells.
 
     Raises
     ------
@@ -47,7 +46,7 @@ def object_regions(saliency: ArrayLike) -> Float64:
         If one is NaN or infinite.
     """
     cells = _checked(saliency)
-    found = [boxes for threshold in THRESHOLDS for boxes in _regions_of(cells >= np.float32(threshold))]
+    found = [_regions_of(cells >= np.float32(threshold)) for threshold in THRESHOLDS]
     return np.asarray(np.unique(np.concatenate([np.empty((0, 4)), *found]), axis=0))
 
 
@@ -61,18 +60,15 @@ def _checked(saliency: ArrayLike) -> Float32:
     return cells.astype(np.float32)
 
 
-def _regions_of(above: NDArray[np.bool_]) -> list[Float64]:
-    """Return the boxes of the components of some cells that are large enough, and the hull of all."""
+def _regions_of(above: NDArray[np.bool_]) -> Float64:
+    """Return the boxes of the components of some cells that are large enough."""
     import cv2
 
-    if not above.any():
-        return []
     _, _, table, _ = cv2.connectedComponentsWithStats(above.astype(np.uint8), connectivity=8)
     components = np.asarray(table[1:], dtype=np.float64)  # the first row is that of all other cells
     x, y, width, height, count = components.T
     boxes = np.stack([x, y, x + width, y + height], axis=1)
-    hull = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
-    return [boxes[count >= ceil(LEAST_SHARE * above.size)], hull[None]]
+    return np.asarray(boxes[count >= ceil(LEAST_SHARE * above.size)])
 
 
 def window_objectness(boxes: ArrayLike, regions: ArrayLike) -> Float32:

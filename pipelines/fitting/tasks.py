@@ -26,13 +26,14 @@ PARTS = ("training", "data", "shards")
 
 @dataclass(frozen=True)
 class FitTask:
-    """One class to learn."""
+    """One class to learn; `objectness` is what measured it in the shards, if something did."""
 
     name: str
     y: Labels
     provenance: dict[str, Any]
     path: Path
     reviews: Reviews = field(default_factory=Reviews)
+    objectness: Mapping[str, Any] | None = None
 
 
 def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
@@ -66,7 +67,7 @@ def _class_task(
     labels, reviews = mended_labels(reviewed, label_vector(records, name), shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)
-    return FitTask(name, labels, provenance, context.trained_model(name), reviews)
+    return FitTask(name, labels, provenance, context.trained_model(name), reviews, shards.objectness)
 
 
 def labels_provenance(y: Labels) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Every stage that reads models gets them here: they are compared with the tasks t
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from lapsvm.detection import Detector
 from lapsvm.features import ShardSet
@@ -25,6 +26,7 @@ from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.limits import unmet
 from ..run.ownership import is_of_another_program
+from ..run.settings import NO_SOURCE
 
 
 def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:
@@ -108,10 +110,19 @@ def final_task(context: RunContext, trained: FitTask) -> FitTask:
     model = stored_detector(trained.path)
     first = (stored_provenance(final).get("training") or {}).get("first") if model is None else weights_hash(model)
     refinement = {"refine": asdict(context.settings.refine), "first": first}
-    training = trained.provenance["training"] | refinement
+    training = trained.provenance["training"] | refinement | _objectness(context, trained)
     verdicts = {**trained.reviews.labels_key, **trained.reviews.boxes_key}
     changed = {"training": training, **({"verdicts": verdicts} if verdicts else {})}
     return replace(trained, provenance=trained.provenance | changed, path=final)
+
+
+def _objectness(context: RunContext, trained: FitTask) -> dict[str, Any]:
+    """Return what refinement's provenance records of the objectness that it uses; empty where it uses none."""
+    settings = context.settings.objectness
+    if trained.objectness is None or settings.source == NO_SOURCE or not settings.weight:
+        return {}
+    used = {"source": trained.objectness, "weight": settings.weight, "classes": list(settings.classes)}
+    return {"objectness": used}
 
 
 def trained_file(context: RunContext, task: FitTask) -> Path:
@@ -142,4 +153,6 @@ def _with_unchanged_shards(context: RunContext, task: FitTask) -> FitTask:
     stored = stored_provenance(path)
     data = {**stored.get("data", {}), **task.provenance["data"]}
     unchanged = {"data": data, "shards": stored.get("shards", {})}
-    return replace(task, provenance={**task.provenance, **unchanged})
+    refined = stored_provenance(context.run.model(task.name)).get("training") or {}
+    source = (refined.get("objectness") or {}).get("source")
+    return replace(task, provenance={**task.provenance, **unchanged}, objectness=source)

@@ -111,6 +111,11 @@ OPTIONS: tuple[Option, ...] = (
         Option("objectness", "--objectness", str, "What measures how much windows stand out, in positive pictures: "
                "auto, none, u2netp, onnx:FILE or a source of your own. Where a run begins the default is auto: u2netp "
                "with a network, refinement and the extra photos, else none.", "objectness.source", main="*"),
+        Option("objectness_weight", SET, float, "How much what stands out counts where refinement chooses windows, in "
+               "standard deviations of scores; 0 for not at all.", "objectness.weight", rule=AT_LEAST_0,
+               verbs="run refine"),
+        Option("objectness_classes", SET, str, "The classes that use what stands out, in full, and no others; by "
+               "default their windows decide.", "objectness.classes", COMMAS, verbs="run refine"),
     ),
     *_panel(
         "Training", FIT,

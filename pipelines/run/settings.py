@@ -93,9 +93,17 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class ObjectnessSettings:
-    """How much windows stand out, whatever their class; ``source`` says what measures it, see `lapsvm.objectness`."""
+    """How much windows stand out, whatever their class, and what refinement makes of it.
+
+    ``source`` says what measures it, see `lapsvm.objectness`. Where refinement chooses a positive picture's window, one
+    that stands out fully is ahead of one that does not by ``weight`` standard deviations of the picture's scores; 0
+    leaves it out. Classes use it as far as what they are chosen by stands out (`fitting.refining.prior`); if there are
+    ``classes``, these alone use it, in full.
+    """
 
     source: str = NO_SOURCE
+    weight: float = 2.0
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

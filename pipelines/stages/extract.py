@@ -4,6 +4,7 @@ from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import save_projection
 from lapsvm.objectness import open_objectness
 
+from ..fitting.refining.prior import check_classes
 from ..run.context import RunContext
 from ..run.dataset import positive_pictures
 from ..run.folder import RunFolder
@@ -67,6 +68,7 @@ def extract_sets(context: RunContext) -> None:
 
 def _objectness(context: RunContext) -> ObjectnessRequest:
     """Return what measures objectness by the settings, and the positive pictures of the training set."""
+    check_classes(context.settings.objectness, context.data.classes)
     source = open_objectness(context.settings.objectness.source, device=context.device)
     records = context.data.records[context.train_set]
     return ObjectnessRequest(source, positive_pictures(records, context.data.classes))

@@ -18,13 +18,15 @@ from ..fitting.history import write_history
 from ..fitting.refining.chains import TrainedModels
 from ..fitting.refining.drawn_boxes import wanted_windows
 from ..fitting.refining.pictures import StoredPictures
+from ..fitting.refining.prior import ObjectnessPrior, check_classes
 from ..fitting.refining.refinement import Refined, Refinement
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
-from ..fitting.training_bags import ContextPairs, stored_bags
+from ..fitting.training_bags import ContextPairs, stored_bags, window_objectness_of
 from ..results.detectors import final_task, load_detectors, trained_tasks
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.context import RunContext
 from ..run.limits import unmet
+from ..run.settings import NO_SOURCE
 from ..shards.drawn import Drawn, drawn_windows
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
@@ -39,6 +41,7 @@ def run(context: RunContext) -> None:
     if not context.settings.refine.rounds:
         return
     shards = finished_shards(context, "refine", context.train_set)
+    check_classes(context.settings.objectness, context.data.classes)
     trained = trained_tasks(context, shards)
     detectors = {detector.class_name: detector for detector in load_detectors(context, "refine", trained)}
     _check_verdicts(trained)
@@ -108,7 +111,14 @@ def _stored_pictures(context: RunContext, shards: ShardSet, memory: int | None) 
     bags, scale = stored_bags(context, shards, memory)
     pairs = ContextPairs.of(shards.provenance, context.settings.features.contrast)
     boxes = np.concatenate([shard.boxes for shard in shards])
-    return StoredPictures(bags, boxes, scale, shards.image_ids, pairs.inside)
+    return StoredPictures(bags, boxes, scale, shards.image_ids, pairs.inside, prior=_prior(context, shards))
+
+
+def _prior(context: RunContext, shards: ShardSet) -> ObjectnessPrior | None:
+    """Return what stands out among the windows; None where the run does not use it, or the shards lack it."""
+    settings = context.settings.objectness
+    values = window_objectness_of(shards) if settings.source != NO_SOURCE and settings.weight else None
+    return None if values is None else ObjectnessPrior(values, settings.weight)
 
 
 def _drawn(

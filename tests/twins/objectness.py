@@ -28,8 +28,6 @@ def object_regions(rows):
     boxes, n_cells = set(), len(rows) * len(rows[0])
     for threshold in THRESHOLDS:
         above = {(y, x) for y, row in enumerate(rows) for x, value in enumerate(row) if value >= type(value)(threshold)}
-        if above:
-            boxes.add(box_of(above))
         while above:
             cells = component(min(above), above)
             if len(cells) * 320**2 >= 60 * n_cells:

@@ -10,14 +10,20 @@ that scores choose alone stand out already, on average over a chain's own positi
 chain's fold decides that.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
+from lapsvm.errors import OptionError
 
-STANDS_OUT = (0.15, 0.3)
+from ...run.limits import listed
+from ...run.settings import ObjectnessSettings
+
+STANDS_OUT = (0.1, 0.2)
 """Mean objectness of the windows that scores choose: up to the first the prior is left out, from the second it counts
 in full. Chosen on sets of pictures with one left out (docs/measurements/objectness.md)."""
 
@@ -40,6 +46,12 @@ class ObjectnessPrior:
     weight: float
     is_decided: bool = False
 
+    def of_class(self, name: str, settings: ObjectnessSettings) -> Self | None:
+        """Return the prior of a class: None where the settings name the classes that use it, and not this one."""
+        if not settings.classes:
+            return self
+        return replace(self, is_decided=True) if name in settings.classes else None
+
     def standing(self, windows: NDArray[np.intp]) -> float | None:
         """Return the mean objectness of some windows, by their place among all; None if none was measured."""
         measured = self.values[windows][~np.isnan(self.values[windows])]
@@ -61,3 +73,12 @@ class ObjectnessPrior:
         if not share or np.isnan(values).any():
             return scores
         return np.asarray((scores - scores.mean()) / (scores.std() or 1.0) + share * self.weight * values)
+
+
+def check_classes(settings: ObjectnessSettings, classes: Collection[str]) -> None:
+    """Raise OptionError if the settings name a class that the run does not learn."""
+    unknown = [name for name in settings.classes if name not in classes]
+    if unknown:
+        raise OptionError(
+            f"setting objectness.classes must name classes of the run, {listed(sorted(classes))}, got {unknown[0]!r}."
+        )

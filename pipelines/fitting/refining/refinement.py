@@ -18,7 +18,7 @@ from ..fit import Constants, FitRequest, problem, training_progress
 from ..history import history_rows
 from ..tasks import FitTask
 from .chains import Chain, Choose, TrainedModels, initial_chains, with_new_windows
-from .choice import choose_windows, count_unmoved
+from .choice import choose_windows, count_unmoved, prior_share
 from .drawn_boxes import with_known_boxes
 from .pictures import StoredPictures
 from .reviewed_alone import CLOSER, are_enough, judged_pictures, mostly_wrong, reviewed_chains, right_boxes
@@ -38,7 +38,8 @@ class Refined(NamedTuple):
     history : list of dict
         Rows of history.csv.
     result : dict
-        What the model's provenance records: "C"; "boxes_stayed" and "boxes_moved", or "reviewed_alone"; "starts_like".
+        What the model's provenance records: "C"; "boxes_stayed" and "boxes_moved", or "reviewed_alone"; "starts_like";
+        "objectness", see `prior_share`.
     """
 
     chains: list[Chain]
@@ -83,6 +84,8 @@ class Refinement:
         """
         settings, models = self.settings.refine, self.models[task.name]
         pictures = with_known_boxes(self.pictures, task.reviews.known, self.drawn, settings.pos_iou)
+        prior = None if pictures.prior is None else pictures.prior.of_class(task.name, self.settings.objectness)
+        pictures = replace(pictures, prior=prior)
         choose = partial(choose_windows, pictures, settings)
         initial = initial_chains(models, choose, self.starts.weights.get(task.name))
         reviewed, alone = reviewed_chains(initial, pictures.known), list(range(len(initial)))
@@ -90,6 +93,7 @@ class Refinement:
             refined = Refined(initial, History(), {})
         else:
             refined = self.run_rounds(task, pictures, initial, choose)
+            refined.result.update(self._objectness(task, pictures, initial[0]))
             alone = self._mostly_wrong(task, pictures, refined.chains, reviewed)
         if alone:
             refined = self._train_alone(task, pictures, refined, {number: reviewed[number] for number in alone})
@@ -108,6 +112,14 @@ class Refinement:
         chains = [self._final(chain) for chain in chains]
         unmoved, moved = count_unmoved(pictures, settings, initial[0], chains[0])
         return Refined(chains, history, {"C": settings.C, "boxes_stayed": unmoved, "boxes_moved": moved})
+
+    def _objectness(self, task: FitTask, pictures: StoredPictures, initial: Chain) -> dict[str, Any]:
+        """Return what the model records of how much what stands out counts, and say it; empty without a prior."""
+        counted = prior_share(pictures, self.settings.refine, initial.y, initial.weights)
+        if counted:
+            how = f"the windows that scores choose have an objectness of {counted['stands_out']:.2f}"
+            self.reporter.say(f"refine: {task.name}: {how}, so what stands out {_counts(counted['share'])}.")
+        return {"objectness": counted} if counted else {}
 
     def _train_alone(
         self, task: FitTask, pictures: StoredPictures, refined: Refined, reviewed: Mapping[int, Chain]
@@ -160,3 +172,8 @@ class Refinement:
             counts = f"{right.sum()} of {len(judged)}"
             self.reporter.say(f"refine: {task.name}: held-out boxes are right in {counts} reviewed pictures.")
         return mostly_wrong(right, judged, fold, reviewed)
+
+
+def _counts(share: float) -> str:
+    """Return how much counts, as the end of a sentence."""
+    return {0.0: "does not count", 1.0: "counts in full"}.get(share, f"counts by {share:.2f}")
