@@ -199,3 +199,17 @@ def test_two_sources_in_one_folder_are_told_where_objectness_is_asked_for(tmp_pa
         SettingsError, match=r"1\.safetensors has objectness measured with content '34cd' instead of '12a"
     ):
         _ = shards.objectness
+
+
+def test_other_numbers_leave_the_features_alone():
+    first = shard(picture("a", [0.5, 0.75]), picture("b"), objectness=SOURCE, seed=1)
+    other = first.with_objectness({"b": [0.25, 0.0]}, {"content": "34cd"})
+    np.testing.assert_array_equal(other.objectness, [np.nan, np.nan, 0.25, 0.0])
+    assert (other.provenance, other.features is first.features) == (
+        {"objectness": {"content": "34cd"}, "seed": 1},
+        True,
+    )
+    without = other.with_objectness({}, {"content": "34cd"})
+    assert (without.objectness, without.provenance) == (None, {"seed": 1})
+    with pytest.raises(InputError, match="objectness of picture a must be from 0 to 1"):
+        first.with_objectness({"a": [2.0, 0.0]}, SOURCE)

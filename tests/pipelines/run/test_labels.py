@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from lapsvm.pipelines.run import dataset as labels
-from lapsvm.pipelines.run.dataset import open_run_data
+from lapsvm.pipelines.run.dataset import open_run_data, positive_pictures
 from lapsvm.pipelines.run.settings import DataSettings
 
-from lapsvm.catalog import ImageRecord
+from lapsvm.catalog import ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
 
 
@@ -34,3 +34,14 @@ def test_a_label_that_is_none_is_refused_with_its_picture(label, monkeypatch):
 def test_labels_of_any_type_are_labels(label, monkeypatch):
     monkeypatch.setattr(labels, "open_dataset", lambda *_, **__: Set(label))
     assert open_run_data(DataSettings("mine", "there"), seed=0).classes == ("cat",)
+
+
+def test_positive_pictures_have_a_class_of_the_run():
+    present = dict.fromkeys(("cat", "dog", "cow"))
+    values = {
+        "one": {"cat": 1, "dog": -1}, "none": {"cat": -1, "dog": 0}, "other": {"cow": 1, "cat": -1}, "nothing": {},
+        "few": PresentClasses(present, ["dog", "cow"]), "cow": PresentClasses(present, ["cow"]),
+    }  # fmt: skip
+    records = [ImageRecord(name, None, labels) for name, labels in values.items()]
+    assert positive_pictures(records, ("cat", "dog")) == {"one", "few"}
+    assert positive_pictures(records, ()) == frozenset()
