@@ -74,6 +74,24 @@ def write_transformer(path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
 
+def write_saliency(path: Path) -> None:
+    """Write an ONNX network whose map (1, 1, h, w) is how far each pixel of (1, 3, h, w) is from the normal colours."""
+    import onnx
+
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("Abs", ["picture"], ["distance"]),
+            helper.make_node("ReduceMean", ["distance"], ["map"], axes=[1], keepdims=1),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
+        [helper.make_tensor_value_info("map", single, [1, 1, "h", "w"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
 def write_features(folder: Path, voc: Path) -> None:
     """Write an .npz file with random windows and features for every picture of a folder in VOC's layout."""
     rng = np.random.default_rng(0)
@@ -107,6 +125,7 @@ def inputs(tmp_path_factory) -> Path:
     draw_photograph(folder / "photo.jpg", rng, 250)
     write_network(folder / "network.onnx")
     write_transformer(folder / "transformer.onnx")
+    write_saliency(folder / "saliency.onnx")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_digits("VOC2007", seed=3, n_train=16, n_test=10)
