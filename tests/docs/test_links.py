@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SITE = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+NOTEBOOK = sorted((ROOT / "research").rglob("*.md"))
 OF_THE_PROGRAM = [page for page in PAGES if "measurements" not in page.parts]  # those tell of earlier states, too
 OF_OTHER_PROGRAMS = {"--memory-limit", "--inplace"}
 FILE_SUFFIXES = {".yaml", ".txt", ".npy"}  # data.yaml is no setting
@@ -51,7 +52,7 @@ def test_the_readmes_python_runs():
     assert len(names["found"].coefficients) == 4
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOK], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_to_files_lead_somewhere(page):
     assert [link for link in links(page) if not link.exists()] == []
 
@@ -62,6 +63,11 @@ def test_every_research_command_is_listed_with_its_page():
     listed = re.findall(r"^\| `(\S+)` \| .+ \| \[\w+\]\(\S+\) \|$", (folder / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(scripts)
     assert [link for link in links(folder / "README.md") if not link.exists()] == []
+
+
+def test_the_notebook_lists_its_pages():
+    listed = links(ROOT / "research" / "notebook" / "README.md")
+    assert {page for page in NOTEBOOK if page.name != "README.md"} <= set(listed)
 
 
 def known_flags():
