@@ -31,6 +31,16 @@ class ScoreMap:
     values: Float32
     is_probability: bool
 
+    @property
+    def unit(self) -> str:
+        """What the values are: "probability" or "score"."""
+        return "probability" if self.is_probability else "score"
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The values of the darkest and the lightest colour: 0 and 1 of probabilities, else the map's own limits."""
+        return (0.0, 1.0) if self.is_probability else (float(self.values.min()), float(self.values.max()))
+
 
 def score_map(
     boxes: ArrayLike, scores: ArrayLike, shape: tuple[int, int], calibration: Calibration | None = None

@@ -7,7 +7,8 @@ from inspect import signature
 from typing import Any
 
 from lapsvm.arrays import check_choice, check_known
-from lapsvm.errors import DataError, InputError, OptionError
+from lapsvm.errors import DataError, InputError, OptionError, SettingsError
+from lapsvm.features import settings_difference
 from lapsvm.features.extractors import specs
 from lapsvm.features.extractors.extractor import DEVICES
 from lapsvm.features.extractors.networks import RuntimeNetwork
@@ -15,7 +16,7 @@ from lapsvm.features.extractors.specs import Spec, parse_spec
 from lapsvm.files import read_regular
 from lapsvm.objectness.saliency import PEAK, InputColours, SaliencyNetwork
 from lapsvm.objectness.source import ObjectnessSource
-from lapsvm.objectness.u2netp import KIND, open_u2netp
+from lapsvm.objectness.u2netp import KIND, described_text, open_u2netp
 
 ENTRY_POINTS = "lapsvm.objectness"
 NONE, AUTO, ONNX = "none", "auto", "onnx"
@@ -86,6 +87,42 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
         return OPENERS[spec.kind](spec) if spec.kind in OPENERS else _open_point(spec, points[spec.kind])
     except (OptionError, DataError) as error:
         raise type(error)(f"objectness {text!r}: {error}") from None
+
+
+def open_described(
+    description: Mapping[str, Any], text: str | None = None, *, device: str = "auto"
+) -> ObjectnessSource:
+    """Open the source that a model or a shard describes.
+
+    Parameters
+    ----------
+    description : mapping
+        What `ObjectnessSource.describe` returned; values below the key "runtime" may differ.
+    text : str, optional
+        What opened it, as a run folder's ``run.toml`` has it. The source `u2netp` is known without it.
+    device : "auto", "cpu" or "cuda"
+
+    Returns
+    -------
+    ObjectnessSource
+
+    Raises
+    ------
+    SettingsError
+        If there is no text and it is not `u2netp`, or the text opens another source.
+    OptionError, InputError, MissingError, DataError, DependencyError
+        As `open_objectness`.
+    """
+    known = described_text(description) or text
+    if known is None:
+        raise SettingsError(f"only {KIND} is known by its description; name the source of objectness by its text.")
+    source = open_objectness(known, device=device)
+    if source is None:
+        raise SettingsError(f"objectness {known!r} must be the source that is described.")
+    difference = settings_difference(description, source.describe())
+    if difference:
+        raise SettingsError(f"objectness {known!r} must be the source that is described, which has {difference}.")
+    return source
 
 
 def _open_none(spec: Spec) -> None:

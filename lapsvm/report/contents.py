@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
-from lapsvm.detection import Reliability
+from lapsvm.detection import Reliability, ScoreMap
 from lapsvm.errors import InputError, NotFiniteError
 from lapsvm.evaluation import check_entry
 
@@ -167,6 +167,8 @@ class Example:
         Another window to compare with: that of the model of all pictures.
     probability : float or None
         That of a picture whose best score this is, as `predict` has it; captions show it in place of the score.
+    score_map : callable returning a ScoreMap or None, optional
+        Where in the picture the class scores, if that is known; called only for the pictures that the page shows.
     """
 
     id: str
@@ -178,6 +180,7 @@ class Example:
     note: str = ""
     second: ArrayLike | None = None
     probability: float | None = None
+    score_map: Callable[[], ScoreMap | None] | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, f"example {self.id!r}")
@@ -222,6 +225,8 @@ class ClassSummary:
         Training pictures with the class in which a model that did not see them chooses another window.
     hits : int or None
         Pictures of the training set with the class whose best window is correct.
+    stands_out : str
+        A sentence that says whether its objects stand out; above its pictures.
     """
 
     name: str
@@ -244,6 +249,7 @@ class ClassSummary:
     shown_on: str = ""
     disagreements: tuple[Example, ...] = ()
     hits: int | None = None
+    stands_out: str = ""
 
     def __post_init__(self) -> None:
         check_numbers(self, f"class {self.name!r}")
@@ -296,6 +302,8 @@ class Contents:
         See `lapsvm.report.next_steps`.
     verified : tuple of str
         How many boxes are right as a person says, or how to look; below the title.
+    objectness : tuple of str
+        Sentences on what marks what stands out, and how it counts; above the pictures.
     """
 
     summary: RunSummary
@@ -307,6 +315,7 @@ class Contents:
     reliability: Mapping[str, Reliability] = field(default_factory=dict)
     next_steps: tuple[NextStep, ...] = ()
     verified: tuple[str, ...] = ()
+    objectness: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, entry in self.figures.items():

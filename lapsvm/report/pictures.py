@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,13 +12,19 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.catalog import Pixels
+from lapsvm.detection import ScoreMap
+from lapsvm.detection.map_colours import map_colours, map_levels
 from lapsvm.report.contents import ClassSummary, Example
 from lapsvm.report.misses import as_window, by_kind
 from lapsvm.report.tables import decimal
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 LONGEST_SIDE = 320
 JPEG_QUALITY = 65
 MAX_PER_GALLERY = 6
+MAP_SIDE, MAP_QUALITY = 80, 70  # a map is as coarse as the windows' overlaps, and drawn larger
 _Groups = dict[str, Sequence[Example]]  # of one class, by title
 _SECOND = "window of the model of all pictures"
 
@@ -36,7 +43,7 @@ class Overlay:
 
 @dataclass(frozen=True)
 class DrawnPicture:
-    """A thumbnail with its boxes and its caption."""
+    """A thumbnail with its boxes and its caption; `heat` is its score map in colours, "" without one."""
 
     id: str
     source: str
@@ -47,6 +54,8 @@ class DrawnPicture:
     value: str
     overlap: str
     note: str
+    heat: str = ""
+    heat_unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,11 @@ class ClassGalleries:
         """Yield every thumbnail."""
         for gallery in (*self.detections, *self.misses, *self.disagreements):
             yield from gallery.figures
+
+    @property
+    def heat_unit(self) -> str:
+        """What the score maps of its pictures show: "probability" or "score"; "" if there is none."""
+        return next((figure.heat_unit for figure in self.figures() if figure.heat), "")
 
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
@@ -144,9 +158,9 @@ def _figure(name: str, example: Example) -> DrawnPicture:
     shown_iou = "" if example.truth is None else decimal(overlap)
     alt = f"Picture {example.id}: window for {name}, {value}"
     alt += f", IoU {shown_iou} with the nearest of {len(_truth(example))} object(s)." if shown_iou else "."
-    return DrawnPicture(
-        example.id, source, width, height, alt, _overlays(name, example, scale), value, shown_iou, example.note
-    )
+    overlays, score_map = _overlays(name, example, scale), None if example.score_map is None else example.score_map()
+    heat = {} if score_map is None else {"heat": heat_layer(score_map), "heat_unit": score_map.unit}
+    return DrawnPicture(example.id, source, width, height, alt, overlays, value, shown_iou, example.note, **heat)
 
 
 def thumbnail(pixels: Pixels) -> tuple[str, int, int]:
@@ -155,9 +169,23 @@ def thumbnail(pixels: Pixels) -> tuple[str, int, int]:
 
     picture = Image.fromarray(pixels)
     picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    return _jpeg(picture, JPEG_QUALITY), picture.width, picture.height
+
+
+def heat_layer(score_map: ScoreMap) -> str:
+    """Return a score map in colours, to lie over the whole thumbnail: a JPEG data URI of at most `MAP_SIDE` pixels."""
+    from PIL import Image
+
+    levels = Image.fromarray(map_levels(score_map.values, score_map.scale))
+    levels.thumbnail((MAP_SIDE, MAP_SIDE))
+    return _jpeg(Image.fromarray(map_colours()[np.asarray(levels)]), MAP_QUALITY)
+
+
+def _jpeg(picture: "Image", quality: int) -> str:
+    """Return a picture as a JPEG data URI."""
     buffer = BytesIO()
-    picture.save(buffer, "JPEG", quality=JPEG_QUALITY, optimize=True)
-    return f"data:image/jpeg;base64,{b64encode(buffer.getvalue()).decode()}", picture.width, picture.height
+    picture.save(buffer, "JPEG", quality=quality, optimize=True)
+    return f"data:image/jpeg;base64,{b64encode(buffer.getvalue()).decode()}"
 
 
 def _overlays(name: str, example: Example, scale: tuple[float, float]) -> tuple[Overlay, ...]:

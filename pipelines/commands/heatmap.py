@@ -9,10 +9,10 @@ import numpy as np
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels
 from lapsvm.detection import ScoredPicture
+from lapsvm.detection.map_colours import PICTURE_SHARE, map_colours, map_levels
 
 from .draw import LabelStyle, shown_name, write_drawing
 
-_PICTURE = 0.45  # the share of the grey picture in each pixel; the other part is the map's colour
 _BAR = 0.3  # the width of the scale, as a share of the picture's
 _GREY, _WHITE = (24, 24, 24), (255, 255, 255)
 
@@ -25,10 +25,7 @@ def draw_best_class(pixels: Pixels, scored: ScoredPicture, path: Path) -> None:
     name = scored.best_class()
     number = [detector.class_name for detector in scored.detectors].index(name) + 1
     score_map = scored.score_map(name)
-    values, unit, scale = score_map.values, "probability", (0.0, 1.0)
-    if not score_map.is_probability:
-        unit, scale = "score", (float(values.min()), float(values.max()))
-    draw_heatmap(pixels, values, f"{shown_name(name, number)}: {unit}", path, scale)
+    draw_heatmap(pixels, score_map.values, f"{shown_name(name, number)}: {score_map.unit}", path, score_map.scale)
 
 
 def draw_heatmap(
@@ -65,25 +62,11 @@ def _coloured(pixels: Pixels, values: Array | None, scale: tuple[float, float]) 
     grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)[..., None]
     if values is None:
         return np.repeat(grey, 3, axis=2)
-    levels = _levels(values, scale)
+    levels = map_levels(values, scale)
     if levels.shape != pixels.shape[:2]:
         levels = cv2.resize(levels, pixels.shape[1::-1], interpolation=cv2.INTER_LINEAR)
-    mixed = cv2.addWeighted(np.repeat(grey, 3, axis=2), _PICTURE, _colours()[levels], 1 - _PICTURE, 0)
+    mixed = cv2.addWeighted(np.repeat(grey, 3, axis=2), PICTURE_SHARE, map_colours()[levels], 1 - PICTURE_SHARE, 0)
     return np.asarray(mixed, np.uint8)
-
-
-def _levels(values: Array, scale: tuple[float, float]) -> Array:
-    """Return the number of each value's colour, uint8; the first one where all of a scale is one value."""
-    low, high = scale
-    shares = (np.asarray(values, np.float32) - low) / (high - low or 1.0)
-    return np.asarray(np.rint(np.clip(shares, 0, 1) * 255), np.uint8)
-
-
-def _colours() -> Pixels:
-    """Return the 256 colours (256, 3), from black to yellow and ever lighter, which all eyes and grey prints order."""
-    import cv2
-
-    return np.asarray(cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_INFERNO)[:, 0, ::-1])
 
 
 def _legend(width: int, height: int, title: str, scale: tuple[float, float] | None) -> Any:
@@ -97,7 +80,7 @@ def _legend(width: int, height: int, title: str, scale: tuple[float, float] | No
     last = end + style.size_of(most)[0] + line
     strip = Image.new("RGB", (width, line), _GREY)
     if scale is not None:
-        strip.paste(Image.fromarray(_colours()[None]).resize((end - begin, line)), (begin, 0))
+        strip.paste(Image.fromarray(map_colours()[None]).resize((end - begin, line)), (begin, 0))
     shown = replace(style, widest=width - last).fit(title, "").strip()
     for left, text in ((0, least), (end, most), (last, shown)):
         ImageDraw.Draw(strip).text((left + style.padding, style.padding), text, _WHITE, style.font, anchor="la")

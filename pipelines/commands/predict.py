@@ -12,28 +12,32 @@ from typing import Any
 
 from lapsvm.catalog import PICTURE_SUFFIXES, read_image
 from lapsvm.detection import Detected, Predictor
+from lapsvm.detection.model_sources import model_files
 from lapsvm.errors import ImageError, MissingError, OptionError, WriteError
 
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
 from .draw import PROBABLE, draw_boxes, drawn_boxes, is_drawing
-from .heatmap import draw_best_class
+from .heatmap import draw_best_class, draw_heatmap
+from .objectness_maps import MapSource, open_recorded
 
-HEATMAP = "{}.heatmap.png"
-"""The name of the file with a score map, beside the one with boxes."""
+HEATMAP, OBJECTNESS = "{}.heatmap.png", "{}.objectness.png"
+"""The names of the files with a score map and with what stands out, beside the one with boxes."""
+MEANINGS = {HEATMAP: "where the most probable class scores", OBJECTNESS: "what stands out"}
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """The files that are drawn of one picture: that with boxes, and that with a score map, if there is one."""
+    """The files that are drawn of one picture: that with boxes, and those with maps, if there are any."""
 
     boxes: Path
     heatmap: Path | None = None
+    objectness: Path | None = None
 
     @property
     def files(self) -> list[Path]:
-        """The files, one or two."""
-        return [self.boxes] if self.heatmap is None else [self.boxes, self.heatmap]
+        """The files, one to three."""
+        return [file for file in (self.boxes, self.heatmap, self.objectness) if file is not None]
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,12 @@ def predict_images(options: Mapping[str, Any], threads: int) -> None:
         raise OptionError("option --heatmap needs --draw DIR, the folder for drawn pictures.")
     predictor = _opened(options, reporter)
     pictures = picture_files(options["images"], reporter.say)
-    drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw, has_heatmaps)
+    source = _standing_out(options, predictor, reporter) if has_heatmaps else None
+    maps = ([HEATMAP] if has_heatmaps else []) + ([] if source is None else [OBJECTNESS])
+    drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw, maps)
 
     def predict(picture: Path, drawing: Drawing | None) -> Predicted | None:
-        return _predict_picture(predictor, picture, drawing, options["skip_unreadable"], reporter)
+        return _predict_picture(predictor, picture, drawing, source, options["skip_unreadable"], reporter)
 
     results: list[Predicted] = []
     with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
@@ -77,7 +83,7 @@ def predict_images(options: Mapping[str, Any], threads: int) -> None:
     if len(results) < len(pictures):
         reporter.warn(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
     if draw is not None:
-        reporter.say(_drawing_summary(results, predictor, draw, has_heatmaps))
+        reporter.say(_drawing_summary(results, predictor, draw, maps))
     _print_json([one.entry for one in results])
 
 
@@ -98,6 +104,12 @@ def _opened(options: Mapping[str, Any], reporter: Reporter) -> Predictor:
         if warning.category is UserWarning:
             reporter.warn(str(warning.message))
     return predictor
+
+
+def _standing_out(options: Mapping[str, Any], predictor: Predictor, reporter: Reporter) -> MapSource | None:
+    """Open what draws what stands out, if the models record it."""
+    files = model_files(map(Path, options["model"]))
+    return open_recorded(predictor.detectors, files, options["device"], reporter)
 
 
 def _least(predictor: Predictor) -> float:
@@ -123,18 +135,24 @@ def _print_json(entries: Sequence[Mapping[str, Any]]) -> None:
         raise WriteError(f"standard output cannot be written: {error.strerror}.") from None
 
 
-def _drawing_summary(results: Sequence[Predicted], predictor: Predictor, folder: Path, has_heatmaps: bool) -> str:
+def _drawing_summary(results: Sequence[Predicted], predictor: Predictor, folder: Path, maps: Sequence[str]) -> str:
     """Return the line that says what was drawn, and by which rule."""
     boxes, shown = sum(one.drawn for one in results), sum(one.drawn > 0 for one in results)
     uncalibrated = [detector.class_name for detector in predictor.detectors if detector.calibration is None]
     rules = [f"a probability of at least {_least(predictor):g}"] * (len(uncalibrated) < len(predictor.detectors))
     rules += ["at least half the best score of the picture"] if uncalibrated else []
-    maps = f"; {HEATMAP.format('NAME')}: where the most probable class scores" if has_heatmaps else ""
-    return f"drawn into {folder}: {boxes} boxes in {shown} of {len(results)} pictures, with {' or '.join(rules)}{maps}"
+    meanings = "".join(f"; {name.format('NAME')}: {MEANINGS[name]}" for name in maps)
+    counts = f"{boxes} boxes in {shown} of {len(results)} pictures"
+    return f"drawn into {folder}: {counts}, with {' or '.join(rules)}{meanings}"
 
 
 def _predict_picture(
-    predictor: Predictor, path: Path, drawing: Drawing | None, skip_bad: bool, reporter: Reporter
+    predictor: Predictor,
+    path: Path,
+    drawing: Drawing | None,
+    source: MapSource | None,
+    skip_bad: bool,
+    reporter: Reporter,
 ) -> Predicted | None:
     """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
     try:
@@ -151,6 +169,8 @@ def _predict_picture(
         draw_boxes(pixels, boxes, drawing.boxes)
         if drawing.heatmap is not None:
             draw_best_class(pixels, scored, drawing.heatmap)
+        if drawing.objectness is not None and source is not None:
+            draw_heatmap(pixels, source.map(pixels), "what stands out", drawing.objectness)
     height, width = pixels.shape[:2]
     return Predicted(_entry(path, width, height, detected), len(boxes))
 
@@ -200,8 +220,10 @@ def _is_picture(path: Path) -> bool:
     return not path.name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
 
 
-def drawing_files(pictures: Sequence[Path], folder: Path, has_heatmaps: bool = False) -> list[Drawing]:
+def drawing_files(pictures: Sequence[Path], folder: Path, maps: Sequence[str] = ()) -> list[Drawing]:
     """Return the files of each drawing: the picture's name, numbered if it is not unique (cat.png, cat-2.png).
+
+    `maps` are the names of the maps beside it: none, HEATMAP, or HEATMAP and OBJECTNESS.
 
     Raises
     ------
@@ -214,7 +236,7 @@ def drawing_files(pictures: Sequence[Path], folder: Path, has_heatmaps: bool = F
     taken: set[Path] = set()
     for picture in pictures:
         numbers = chain([""], (f"-{number}" for number in count(2)))
-        choices = (_drawing(folder, f"{picture.stem}{number}", has_heatmaps) for number in numbers)
+        choices = (_drawing(folder, f"{picture.stem}{number}", maps) for number in numbers)
         drawings.append(next(drawing for drawing in choices if taken.isdisjoint(drawing.files)))
         taken.update(drawings[-1].files)
     originals = {picture.resolve() for picture in pictures}
@@ -226,6 +248,6 @@ def drawing_files(pictures: Sequence[Path], folder: Path, has_heatmaps: bool = F
     return drawings
 
 
-def _drawing(folder: Path, name: str, has_heatmap: bool) -> Drawing:
+def _drawing(folder: Path, name: str, maps: Sequence[str]) -> Drawing:
     """Return the files of a drawing of this name."""
-    return Drawing(folder / f"{name}.png", folder / HEATMAP.format(name) if has_heatmap else None)
+    return Drawing(folder / f"{name}.png", *(folder / pattern.format(name) for pattern in maps))

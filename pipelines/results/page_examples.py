@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lapsvm.report import Example
 from .evaluation import SetEvaluation
 from .held_out import HeldOut
 from .known_boxes import Truth
+from .stored_maps import StoredMaps
 
 EXAMPLES = 8
 DIFFERENT = 0.5  # two windows with a smaller IoU are different
@@ -37,6 +39,8 @@ class ShownSet:
         With the pictures whose boxes are known.
     voc : ClassResult or None
         On a test set with boxes; its rows are those of `detections`.
+    maps : StoredMaps or None
+        Of the pictures.
     """
 
     detector: Detector
@@ -45,6 +49,7 @@ class ShownSet:
     records: Mapping[str, ImageRecord]
     truth: Truth | None
     voc: ClassResult | None = None
+    maps: StoredMaps | None = None
 
     @property
     def name(self) -> str:
@@ -93,13 +98,21 @@ class ShownSet:
             probability=None if probability is None else float(probability[0]),
             truth=boxes.get(self.name),
             others={other: objects for other, objects in boxes.items() if other != self.name and len(objects)},
+            score_map=None if self.maps is None else partial(self.maps.score_map, self.detector, record.id),
         )
 
 
 def shown_set(
-    detector: Detector, train: SetEvaluation, test: SetEvaluation | None = None, held_out: HeldOut | None = None
+    detector: Detector,
+    train: SetEvaluation,
+    test: SetEvaluation | None = None,
+    held_out: HeldOut | None = None,
+    maps: Mapping[str, StoredMaps] | None = None,
 ) -> ShownSet:
-    """Return what the page shows of a class: the test set, else held-out windows, else the training set."""
+    """Return what the page shows of a class: the test set, else held-out windows, else the training set.
+
+    `maps` has the score maps of each set.
+    """
     name, shown = detector.class_name, test or train
     where, detections = f"on {shown.name}", shown.detections[name]
     voc = None if shown.voc is None else shown.voc.classes[name]
@@ -107,7 +120,7 @@ def shown_set(
         where, detections = f"{where}, by models that did not see the picture", held_out.detections()
     elif test is None:
         where += ", which the model has seen"
-    return ShownSet(detector, where, detections, shown.records, shown.known_truth, voc)
+    return ShownSet(detector, where, detections, shown.records, shown.known_truth, voc, (maps or {}).get(shown.name))
 
 
 def class_examples(shown: ShownSet) -> dict[str, Any]:

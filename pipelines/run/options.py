@@ -239,7 +239,8 @@ OPTIONS: tuple[Option, ...] = (
         Option("threshold", "--threshold", float, "The least probability of a box.", rule=SHARE),
         Option("draw", "--draw", Path, "The folder for pictures with boxes: those of at least the threshold, or 0.5."),
         Option("heatmap", "--heatmap", bool, "Beside each drawing NAME.heatmap.png: where the most probable class "
-               "scores.", default=False),
+               "scores; and NAME.objectness.png: what stands out, where the models record what measured it.",
+               default=False),
         Option("method", "--windows", str, "The method that proposes windows, in place of the model's."),
         Option("specs", "--extractor", str, "The extractor, in place of the model's.", several=REPEATED),
         Option("skip_unreadable", "--skip-bad", bool, "Leave out pictures that cannot be read.", default=False),

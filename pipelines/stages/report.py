@@ -29,6 +29,8 @@ from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import class_examples, disagreements, misses, shown_set
 from ..results.set_entry import set_entry, stored_entry
+from ..results.standing_out import class_sentence, recorded, source_sentences
+from ..results.stored_maps import StoredMaps
 from ..results.verified import review_command, verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
@@ -58,10 +60,12 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     results = {name: provenance_value(detectors[name], "result") for name in names}
     findings = [class_findings(name, labels[name], results[name], test, held_out[name]) for name in names]
     missing = [left_out(context, name) for name in sets]
+    maps = {name: StoredMaps(context.shards(name), context.settings.detect) for name in sets}
+    classes = [_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ())) for name in names]
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
         summary,
-        tuple(_class_result(detectors[name], train, test, held_out[name], steps.get(name, ())) for name in names),
+        tuple(classes),
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
         warnings=(*_imported(context), *_partial_sets(sets), *filter(None, undecided)),
@@ -73,6 +77,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
         },
         next_steps=next_steps(findings, summary.extractors, review_command(context)),
         verified=tuple(verified_sentences(context, verified_classes(context), sets)),
+        objectness=source_sentences(recorded(detectors[name]) for name in names),
     )
 
 
@@ -174,9 +179,10 @@ def _class_result(
     train: SetEvaluation,
     test: SetEvaluation | None,
     held_out: HeldOut | None,
+    maps: Mapping[str, StoredMaps],
     steps: tuple[CccpStep, ...],
 ) -> ClassSummary:
-    name, seen = detector.class_name, shown_set(detector, train)
+    name, seen = detector.class_name, shown_set(detector, train, maps=maps)
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
     pointed = train.pointing.classes[name] if train.pointing is not None else None
@@ -197,7 +203,8 @@ def _class_result(
         misses=misses(seen, train),
         disagreements=disagreements(seen, held_out),
         hits=int(located.hits.sum()) if located else None,
-        **class_examples(shown_set(detector, train, test, held_out)),
+        stands_out=class_sentence(name, recorded(detector)),
+        **class_examples(shown_set(detector, train, test, held_out, maps)),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.commands.draw import is_drawing
 from lapsvm.pipelines.commands.heatmap import draw_heatmap
-from lapsvm.pipelines.commands.predict import drawing_files
+from lapsvm.pipelines.commands.predict import HEATMAP, OBJECTNESS, drawing_files
 from PIL import Image
 
 from lapsvm.catalog import read_image
@@ -224,8 +224,8 @@ def test_a_heat_map_replaces_no_picture(finished, pictures, tmp_path, refused):
 
 def test_no_heat_map_has_the_name_of_a_drawing(tmp_path):
     for names in (["a.jpg", "a.heatmap.jpg"], ["a.heatmap.jpg", "a.jpg"], ["a.jpg", "a.png", "a-2.heatmap.jpg"]):
-        drawings = drawing_files([tmp_path / name for name in names], tmp_path / "drawn", True)
+        drawings = drawing_files([tmp_path / name for name in names], tmp_path / "drawn", [HEATMAP, OBJECTNESS])
         files = [file.name for drawing in drawings for file in drawing.files]
-        assert len(set(files)) == 2 * len(names)
+        assert len(set(files)) == 3 * len(names)
         for drawing in drawings:
             assert drawing.heatmap.name == drawing.boxes.stem + ".heatmap.png"

@@ -1,0 +1,74 @@
+"""Maps of what stands out, for `lapsvm predict --heatmap`: by the source that models record, if it can be opened."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from lapsvm.arrays import Float32
+from lapsvm.catalog import Pixels
+from lapsvm.detection import Detector
+from lapsvm.errors import LapsvmError, SettingsError
+from lapsvm.features import settings_difference
+from lapsvm.objectness import open_described
+
+from ..run.progress import Reporter
+from ..run.settings import IMPORTED, NO_SOURCE, Settings
+
+
+class MapSource(Protocol):
+    """A source of objectness that computes a map."""
+
+    def map(self, pixels: Pixels) -> Float32:
+        """Return a map (rows, columns) of any resolution over a picture (h, w, 3), in 0..1."""
+
+
+def open_recorded(
+    detectors: Sequence[Detector], files: Sequence[Path], device: str, reporter: Reporter
+) -> MapSource | None:
+    """Open the source of objectness by which models were refined.
+
+    Parameters
+    ----------
+    detectors : sequence of Detector
+    files : sequence of Path
+        Their files; where a description does not name its source, the run folder of the file does.
+    device : str
+    reporter : Reporter
+        Says in one line why a source that models record shows no maps.
+
+    Returns
+    -------
+    MapSource or None
+        None if no model records a source, or its maps cannot be shown.
+    """
+    pairs = zip(map(_recorded, detectors), files, strict=True)
+    recorded = [(description, file) for description, file in pairs if description is not None]
+    if not recorded:
+        return None
+    first, file = recorded[0]
+    try:
+        if any(settings_difference(other, first) for other, _ in recorded):
+            raise SettingsError("the models record different sources.")
+        source = open_described(first, _run_text(file), device=device)
+    except LapsvmError as error:
+        reporter.say(f"what stands out is not drawn: {error}")
+        return None
+    if not callable(getattr(source, "map", None)):
+        reporter.say("what stands out is not drawn: its source has regions, and no map.")
+        return None
+    return cast(MapSource, source)
+
+
+def _recorded(detector: Detector) -> Mapping[str, Any] | None:
+    """Return the description of the source by which a model was refined; None if there is none that can be opened."""
+    training = detector.provenance.get("training")
+    used = training.get("objectness") if isinstance(training, Mapping) else None
+    source = used.get("source") if isinstance(used, Mapping) else None
+    return source if isinstance(source, Mapping) and source.get("kind") != IMPORTED else None
+
+
+def _run_text(model: Path) -> str | None:
+    """Return the source of objectness that the run folder of a model file names; None if there is no such text."""
+    settings = model.resolve().parent.parent / "run.toml"
+    text = Settings.read(settings).objectness.source if settings.is_file() else NO_SOURCE
+    return None if text == NO_SOURCE else text
