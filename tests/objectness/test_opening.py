@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
-from lapsvm.objectness import open_objectness, opening, picture_objectness
+from lapsvm.errors import InputError, NotFiniteError, OptionError, SettingsError, ShapeError
+from lapsvm.objectness import open_described, open_objectness, opening, picture_objectness
 from lapsvm.testing.objectness import ObjectnessLaws
 
 PICTURE = np.zeros((20, 30, 3), np.uint8)
@@ -217,3 +217,57 @@ def test_the_laws_find_sources_that_drift_or_paint(make):
     laws.make = lambda: source
     with pytest.raises((AssertionError, ValueError)):
         laws.test_a_picture_has_the_same_regions_each_time_and_is_not_changed()
+
+
+# the source of a description
+
+
+def test_a_description_and_a_text_open_the_same_source(path):
+    text = f"onnx:{path}?size=32"
+    described = open_objectness(text).describe()
+    assert open_described(described, text).describe() == described
+    other = described | {"runtime": {"name": "onnxruntime", "version": "0.1"}}
+    assert open_described(other, text).describe() == described
+
+
+def test_a_source_of_ones_own_is_opened_by_its_text(registered):
+    registered(centre=Centre)
+    assert isinstance(open_described(Centre().describe(), "centre"), Centre)
+
+
+def test_a_description_alone_names_u2netp_only(path):
+    with pytest.raises(SettingsError, match=r"^only u2netp is known by its description; name the source"):
+        open_described(open_objectness(f"onnx:{path}").describe())
+
+
+@pytest.mark.parametrize("text", ["none", "centre"])
+def test_a_text_of_another_source_is_refused(path, registered, text):
+    registered(centre=Centre)
+    with pytest.raises(SettingsError, match=rf"^objectness '{text}' must be the source that is described"):
+        open_described(open_objectness(f"onnx:{path}").describe(), text)
+
+
+def test_what_differs_is_named(path):
+    described = open_objectness(f"onnx:{path}?size=32").describe()
+    with pytest.raises(SettingsError, match=r"size \[32, 32\] instead of \[64, 64\]\.$"):
+        open_described(described, f"onnx:{path}?size=64")
+
+
+@pytest.mark.parametrize("text", ["u2netp", "u2netp?size=64"])
+def test_u2netp_is_known_by_its_description(u2netp, text):
+    described = open_objectness(text).describe()
+    assert open_described(described).describe() == described
+    assert open_described(described, "another").describe() == described
+
+
+def test_the_network_of_u2netp_with_other_settings_needs_its_text(u2netp):
+    described = u2netp.describe() | {"stretch": False}
+    with pytest.raises(SettingsError, match="only u2netp is known"):
+        open_described(described)
+
+
+@pytest.mark.parametrize("size", ["320", [], [31, 31], [64, 96], [None], ["64&x=1"]])
+def test_sizes_that_u2netp_cannot_have_are_refused(u2netp, size):
+    described = u2netp.describe() | {"size": size}
+    with pytest.raises((SettingsError, OptionError), match="size"):
+        open_described(described)

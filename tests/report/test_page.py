@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lapsvm.detection import ScoreMap
 from lapsvm.errors import MissingError
 from lapsvm.report import (
     CccpStep,
@@ -156,10 +157,57 @@ def named(name):
     pixels = np.zeros((30, 40, 3), dtype=np.uint8)
     example = Example(name, lambda: pixels, [1, 2, 30, 20], 1.0, [[0, 0, 9, 9]], {name: [[5, 5, 9, 9]]}, name)
     steps, curve = (CccpStep(2.0, 1e-3, 4.0),), Curve([0.5], [1.0])
-    result = ClassSummary(name, 0.5, steps=steps, curve=curve, best=(example,), misses=(example,) * 9)
+    result = ClassSummary(name, 0.5, steps=steps, curve=curve, best=(example,), misses=(example,) * 9, stands_out=name)
     some_set, more = SetSummary(name, 3, True, 5, {name: LabelCounts(1, 1, 1)}), {name: name}
     summary = RunSummary(name, name, (name,), name, some_set, some_set, name, 0.5, {name: 1}, more, more, {name: 1.0})
-    return Contents(summary, (result,), more, more, (name,))
+    return Contents(summary, (result,), more, more, (name,), objectness=(name, name))
+
+
+def with_maps(result, *, is_probability=True):
+    """Return a class whose best detections have score maps."""
+    values = np.linspace(0, 1, 300, dtype=np.float32).reshape(15, 20)
+    score_map = ScoreMap(values, is_probability)
+    return replace(result, best=tuple(replace(one, score_map=lambda: score_map) for one in result.best))
+
+
+def test_a_switch_of_a_class_shows_its_maps_without_a_script(full_contents):
+    bus, car, cat, *_ = full_contents.classes
+    classes = (with_maps(bus), car, with_maps(cat, is_probability=False))
+    source = render_page(replace(full_contents, classes=classes), max_pictures=60)
+    page = Page(source)
+    assert page.complaints == []
+    switches = [attrs for attrs in page.all("input") if attrs["type"] == "checkbox"]
+    assert [attrs["id"] for attrs in switches] == [attrs["for"] for attrs in page.all("label")] == ["heat-1", "heat-3"]
+    assert not any("checked" in attrs for attrs in switches)
+    layers = [attrs["href"] for attrs in page.all("image")]
+    assert len(layers) == source.count('class="picture mapped"') > 2
+    assert all(layer.startswith("data:image/jpeg;base64,") for layer in layers)
+    assert "Show where bus scores probability 0 1" in words(page)
+    assert "Show where cat scores each picture's lowest score highest" in words(page)
+    assert words(page).count("Score maps:") == 1
+    assert not page.all("script")
+
+
+def test_without_maps_there_is_no_switch(page):
+    assert not page.all("input")
+    assert not page.all("image")
+    assert "Score maps" not in words(page)
+
+
+def test_maps_make_the_page_a_little_larger(full_contents):
+    classes = tuple(with_maps(result) for result in full_contents.classes)
+    maps = len(render_page(replace(full_contents, classes=classes))) - len(render_page(full_contents))
+    assert 0 < maps < 5 * 6 * 3500  # five classes with six best detections
+
+
+def test_what_stands_out_is_said_of_each_class_and_once_of_the_run(full_contents, page):
+    sentences = ("What stands out is marked by x.", "Objectness is y.")
+    bus = replace(full_contents.classes[0], stands_out="bus does not stand out: not used (objectness 0.04).")
+    contents = replace(full_contents, classes=(bus, *full_contents.classes[1:]), objectness=sentences)
+    text = words(Page(render_page(contents)))
+    assert text.count(bus.stands_out) == text.count(" ".join(sentences)) == 1
+    assert text.index(sentences[0]) < text.index(bus.stands_out) < text.index("Best detections")
+    assert "stands out" not in words(page)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

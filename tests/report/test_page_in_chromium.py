@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lapsvm.report import Contents, render_page, write_page
+from lapsvm.detection import ScoreMap
+from lapsvm.detection.map_colours import map_colours
+from lapsvm.report import ClassSummary, Contents, Example, render_page, write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = (
@@ -77,3 +79,20 @@ def test_nothing_sticks_out_at_the_side(tmp_path, full_contents):
     dom = browse(wall, "--virtual-time-budget=5000", "--dump-dom")
     found = dict(re.findall(r'data-(\w+)="(-?\d+)"', dom))
     assert found == {f"{name}{width}": "0" for name in ("usual", "long") for width in WIDTHS}
+
+
+def test_the_switch_shows_the_maps(tmp_path, full_contents):
+    """A grey picture with the colours of a map over it; without the switch the picture alone."""
+    score_map, pixels = ScoreMap(np.full((300, 400), 0.5, np.float32), True), np.full((300, 400, 3), 90, np.uint8)
+    example = Example("a", lambda: pixels, [0, 0, 5, 5], 1.0, score_map=lambda: score_map)
+    contents = Contents(full_contents.summary, (ClassSummary("bus", best=(example,)),))
+    content, hot = render_page(contents), []
+    for name, switch in (("off", 'class="switch"'), ("on", 'class="switch" checked')):
+        page, shot = tmp_path / f"{name}.html", tmp_path / f"{name}.png"
+        page.write_text(content.replace('class="switch"', switch), encoding="utf-8")
+        browse(page, "--window-size=900,900", f"--screenshot={shot}")
+        shown = np.asarray(Image.open(shot).convert("RGB")).astype(int)
+        expected = 0.45 * 90 + 0.55 * map_colours()[128].astype(int)
+        hot.append(int((abs(shown - expected).max(axis=2) < 12).sum()))
+    assert hot[0] < 200
+    assert hot[1] > 10_000

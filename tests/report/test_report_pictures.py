@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lapsvm.detection import ScoreMap
+from lapsvm.detection.map_colours import map_colours
 from lapsvm.errors import ShapeError
 from lapsvm.report import ClassSummary, Example
 from lapsvm.report.pictures import class_galleries, thumbnail
@@ -108,3 +110,67 @@ def test_no_more_pictures_are_read_than_shown():
 def test_a_window_of_another_shape_is_named():
     with pytest.raises(ShapeError, match=r"box must be one box of shape \(4,\), got shape \(2, 4\)"):
         figure_of(Example("a", lambda: np.zeros((5, 5, 3), dtype=np.uint8), np.zeros((2, 4)), 1.0))
+
+
+# score maps
+
+
+def heated(values, *, is_probability=True, size=(40, 80), **more):
+    pixels = np.zeros((*size, 3), dtype=np.uint8)
+    score_map = ScoreMap(np.asarray(values, np.float32), is_probability)
+    return figure_of(Example("a", lambda: pixels, [0, 0, 10, 10], 1.5, score_map=lambda: score_map, **more))
+
+
+def colour_of(value):
+    return map_colours()[round(255 * value)].astype(int)
+
+
+def test_a_map_is_coarse_and_in_the_colours_of_heat_maps():
+    values = np.full((300, 600), 0.2)
+    values[:, 300:] = 0.9
+    figure = heated(values, size=(300, 600))
+    layer = opened(figure.heat)
+    assert (layer.size, figure.heat_unit) == ((80, 40), "probability")
+    shown = np.asarray(layer).astype(int)
+    assert abs(shown[20, 10] - colour_of(0.2)).max() < 12
+    assert abs(shown[20, 70] - colour_of(0.9)).max() < 12
+
+
+def test_scores_take_all_colours():
+    values = np.repeat([[-7.0, 3.0]], 2, axis=0).repeat(40, axis=1)
+    shown = np.asarray(opened(heated(values, is_probability=False).heat)).astype(int)
+    assert abs(shown[0, 5] - colour_of(0)).max() < 12
+    assert abs(shown[0, 75] - colour_of(1)).max() < 12
+    assert heated(values, is_probability=False).heat_unit == "score"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2000, 3), (3, 2000)])
+def test_maps_of_any_shape_are_drawn(size):
+    assert max(opened(heated(np.full(size, 0.5), size=size).heat).size) <= 80
+
+
+def test_a_map_takes_a_few_kilobytes_at_most():
+    noise = np.random.default_rng(0).random((400, 600))
+    assert len(heated(noise, size=(400, 600)).heat) < 6000
+
+
+def test_without_a_map_there_is_no_layer_and_no_unit():
+    pixels = np.zeros((5, 5, 3), dtype=np.uint8)
+    for score_map in (None, lambda: None):
+        example = Example("a", lambda: pixels, [0, 0, 2, 2], 1.0, score_map=score_map)
+        (galleries,) = class_galleries([ClassSummary("bus", best=(example,))], 10)
+        assert galleries.heat_unit == galleries.detections[0].figures[0].heat == ""
+
+
+def test_maps_are_made_of_shown_pictures_alone():
+    made = []
+    pixels = np.zeros((5, 5, 3), dtype=np.uint8)
+
+    def score_map():
+        made.append(1)
+        return ScoreMap(np.zeros((5, 5), np.float32), True)
+
+    examples = tuple(Example(str(i), lambda: pixels, [0, 0, 2, 2], 1.0, score_map=score_map) for i in range(100))
+    (galleries,) = class_galleries([ClassSummary("a", best=examples, misses=examples)], 4)
+    assert len(made) == len(list(galleries.figures())) == 4  # two galleries of two
+    assert galleries.heat_unit == "probability"

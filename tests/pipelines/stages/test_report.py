@@ -1,9 +1,10 @@
-"""The page of a run without boxes: unseen pictures, and where the detectors fail."""
+"""The page of a run: unseen pictures, where the detectors fail without boxes, score maps, and what stands out."""
 
 import json
 import re
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, dis
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.detection import Detector
+from lapsvm.detection import Detector, model_sources
+from lapsvm.detection.detector import provenance_value
 from lapsvm.evaluation import Detections, evaluate_voc
+from lapsvm.features.extractors import extractor
+from lapsvm.objectness import opening
 
 LABELS = {"a": 1, "b": 1, "c": -1, "d": -1, "e": 0}
 ROWS = [("a", 3.0), ("b", 1.0), ("b", 0.5), ("c", 2.0), ("c", 1.5), ("d", 0.1), ("e", 2.5), ("a", 2.9)]
@@ -151,3 +155,46 @@ def test_the_page_with_boxes_shows_errors_intervals_and_windows(finished):
     interval = json.loads((finished / "evaluation.json").read_text())["sets"]["test"]["intervals"]["mean"]["ap_area"]
     assert f"{interval['low']:.3f} to {interval['high']:.3f}" in text
     assert "Too few pictures" in text  # forty pictures in all
+
+
+# score maps, and what stands out
+
+
+def test_every_picture_of_a_finished_run_has_its_map_and_no_network_is_opened(run_copy, command, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("an extractor was opened")
+
+    monkeypatch.setattr(extractor, "open_sized_extractor", refuse)
+    monkeypatch.setattr(model_sources, "open_sized_extractor", refuse)
+    assert command("report", "--out", run_copy).status == 0
+    source = (run_copy / "page" / "index.html").read_text()
+    assert source.count('class="picture mapped"') == source.count("<img ") > 10
+    text = page_text(run_copy)
+    for name in ("six", "three"):
+        assert f"Show where {name} scores probability 0 1" in text
+    assert "stands out" not in text
+
+
+class Brightest:
+    """The box around what is bright stands out."""
+
+    def describe(self):
+        return {"kind": "brightest"}
+
+    def regions(self, pixels):
+        rows, columns = np.nonzero(pixels.max(axis=2) > 128)
+        return np.array([[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]], dtype=float)
+
+
+def test_the_page_says_whether_what_stands_out_helped(digits, tmp_path, fast, command, monkeypatch):
+    point = SimpleNamespace(name="brightest", load=lambda: Brightest)
+    monkeypatch.setattr(opening, "entry_points", lambda group: [point])
+    run, line = tmp_path / "RUN", ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast]
+    more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
+    result = command(*line, *more)
+    assert result.status == 0, result.err
+    text = page_text(run)
+    standing = provenance_value(Detector.load(run / "models" / "six.safetensors"), "result", "objectness", "stands_out")
+    assert f"What stands out ends where six ends, by the settings: used (objectness {standing:.2f})." in text
+    assert "What stands out is not used: the settings name other classes." in text
+    assert text.count("What stands out is marked by a source of your own, brightest.") == 1
