@@ -84,7 +84,7 @@ def class_sentence(name: str, found: Recorded | None) -> str:
         return f"What stands out is not used: {_reason(name, found)}."
     number = f"objectness {found.stands_out:.2f}"
     if name in found.classes:
-        return f"What stands out ends where {name} ends, by the settings: used ({number})."
+        return f"The settings say that what stands out ends where {name} ends: used ({number})."
     if not found.share:
         return f"{name} does not stand out: not used ({number})."
     if found.share < 1:

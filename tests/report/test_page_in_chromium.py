@@ -58,17 +58,25 @@ def test_the_page_is_drawn(tmp_path, full_contents, width):
 
 def with_long_names(contents):
     long = "Long" * 100
+    score_map = ScoreMap(np.zeros((3, 4), np.float32), False)
     example = replace(contents.classes[0].best[0], id=long, note=long, others={long: [[1, 2, 3, 4]]})
-    result = replace(contents.classes[0], name=long, best=(example,), false_positives=(), misses=(example,) * 8)
+    example = replace(example, score_map=lambda: score_map)
+    result = replace(
+        contents.classes[0], name=long, stands_out=long, best=(example,), false_positives=(), misses=(example,) * 8
+    )
     summary = replace(contents.summary, title=long, dataset=long, command=long, settings={long: long}, seeds={long: 0})
     summary = replace(summary, train=replace(summary.train, name=long), test=replace(summary.test, name=long))
-    return Contents(summary, (result,), {long: long}, {long: long}, (long,))
+    return Contents(summary, (result,), {long: long}, {long: long}, (long,), objectness=(long,))
 
 
 def test_nothing_sticks_out_at_the_side(tmp_path, full_contents):
     frames = ""
     for name, contents in {"usual": full_contents, "long": with_long_names(full_contents)}.items():
-        page = render_page(contents, max_pictures=12).replace("</body>", TELL)
+        page = (
+            render_page(contents, max_pictures=12)
+            .replace("</body>", TELL)
+            .replace('class="switch"', 'class="switch" checked')
+        )
         page = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
         (tmp_path / f"{name}.html").write_text(page, encoding="utf-8")
         frames += "".join(

@@ -27,7 +27,7 @@ def counted(stands_out, share):
         (model(counted(0.04, 0.0)), "cat does not stand out: not used (objectness 0.04)."),
         (
             model(counted(0.04, 1.0), classes=["cat"]),
-            "What stands out ends where cat ends, by the settings: used (objectness 0.04).",
+            "The settings say that what stands out ends where cat ends: used (objectness 0.04).",
         ),
         (model(classes=["dog"]), "What stands out is not used: the settings name other classes."),
         (model(reviewed_alone=15), "What stands out is not used: boxes that a person knows decide."),
