@@ -26,7 +26,7 @@ PARTS = ("training", "data", "shards")
 
 @dataclass(frozen=True)
 class FitTask:
-    """One class to learn; `objectness` is what measured it in the shards, if something did."""
+    """One class to learn; `objectness` is what measured it, as the model records it, where the shards are gone."""
 
     name: str
     y: Labels
@@ -67,7 +67,7 @@ def _class_task(
     labels, reviews = mended_labels(reviewed, label_vector(records, name), shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)
-    return FitTask(name, labels, provenance, context.trained_model(name), reviews, shards.objectness)
+    return FitTask(name, labels, provenance, context.trained_model(name), reviews)
 
 
 def labels_provenance(y: Labels) -> dict[str, Any]:

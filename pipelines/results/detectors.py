@@ -118,10 +118,11 @@ def final_task(context: RunContext, trained: FitTask) -> FitTask:
 
 def _objectness(context: RunContext, trained: FitTask) -> dict[str, Any]:
     """Return what refinement's provenance records of the objectness that it uses; empty where it uses none."""
-    settings = context.settings.objectness
-    if not is_used(settings, trained.objectness):
+    settings, shards = context.settings.objectness, training_shards(context)
+    measured = trained.objectness if shards is None else shards.objectness
+    if not is_used(settings, measured):
         return {}
-    used = {"source": trained.objectness, "weight": settings.weight, "classes": list(settings.classes)}
+    used = {"source": measured, "weight": settings.weight, "classes": list(settings.classes)}
     return {"objectness": used}
 
 

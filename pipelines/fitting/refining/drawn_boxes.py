@@ -60,7 +60,7 @@ def wanted_windows(
     return {name: of_picture for name, of_picture in joined.items() if len(of_picture)}
 
 
-def with_known_boxes(
+def with_reviewed_boxes(
     pictures: StoredPictures, known: Mapping[int, KnownBoxes], drawn: Mapping[str, PictureWindows], least: float
 ) -> StoredPictures:
     """Return the pictures with the known boxes of a class.

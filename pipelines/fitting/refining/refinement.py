@@ -19,7 +19,7 @@ from ..history import history_rows
 from ..tasks import FitTask
 from .chains import Chain, Choose, TrainedModels, initial_chains, with_new_windows
 from .choice import choose_windows, count_unmoved, prior_share
-from .drawn_boxes import with_known_boxes
+from .drawn_boxes import with_reviewed_boxes
 from .pictures import StoredPictures
 from .reviewed_alone import CLOSER, are_enough, judged_pictures, mostly_wrong, reviewed_chains, right_boxes
 from .shared_starts import SharedStarts, shared_starts
@@ -83,7 +83,7 @@ class Refinement:
         boxes, from the reviewed ones alone.
         """
         settings, models = self.settings.refine, self.models[task.name]
-        pictures = with_known_boxes(self.pictures, task.reviews.known, self.drawn, settings.pos_iou)
+        pictures = with_reviewed_boxes(self.pictures, task.reviews.known, self.drawn, settings.pos_iou)
         prior = None if pictures.prior is None else pictures.prior.of_class(task.name, self.settings.objectness)
         pictures = replace(pictures, prior=prior)
         choose = partial(choose_windows, pictures, settings)

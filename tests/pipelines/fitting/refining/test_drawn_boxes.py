@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refining.chains import Chain
 from lapsvm.pipelines.fitting.refining.choice import choose_windows
-from lapsvm.pipelines.fitting.refining.drawn_boxes import boxes_without_window, wanted_windows, with_known_boxes
+from lapsvm.pipelines.fitting.refining.drawn_boxes import boxes_without_window, wanted_windows, with_reviewed_boxes
 from lapsvm.pipelines.fitting.refining.pictures import AddedWindows, StoredPictures
 from lapsvm.pipelines.run.settings import RefineSettings
 
@@ -51,14 +51,14 @@ def test_classes_share_a_picture_and_each_gets_its_own_boxes():
     wanted = wanted_windows(stored(), classes, np.full((4, 2), 40), 0.7)
     assert {name: found.tolist() for name, found in wanted.items()} == {"a": [SMALL, other]}
     drawn = {"a": PictureWindows("a", wanted["a"], np.eye(2, dtype=np.float16), "", (40, 40))}
-    first, second = (with_known_boxes(stored(), of_class, drawn, 0.7).added for of_class in classes)
+    first, second = (with_reviewed_boxes(stored(), of_class, drawn, 0.7).added for of_class in classes)
     assert (first[0].boxes.tolist(), first[0].features.tolist()) == ([SMALL], [[1, 0]])
     assert (second[0].boxes.tolist(), second[0].features.tolist()) == ([other], [[0, 1]])
     assert first.keys() == second.keys() == {0}
 
 
 def test_a_picture_without_features_gains_nothing():
-    assert with_known_boxes(stored(), {0: known(SMALL)}, {}, 0.7).added == {}
+    assert with_reviewed_boxes(stored(), {0: known(SMALL)}, {}, 0.7).added == {}
 
 
 @pytest.fixture
