@@ -21,7 +21,7 @@ from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
 from lapsvm.evaluation import read_results
 
 METHODS = list(Method)
-EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (10, 20), Method.OICR: (1, 2)}
+EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (40, 80), Method.OICR: (1, 2)}
 
 
 def constants(method):
