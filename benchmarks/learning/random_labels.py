@@ -23,6 +23,7 @@ POSITIVE, CLASSES, SEED = 0.4, [f"random{number}" for number in range(5)], 3
 NOISE = {"trainval": 60, "test": 200}
 VARIANTS = {
     "best": [],
+    "best, without what stands out": ["--objectness", "none"],
     "best, no refinement": ["--refine", "0"],
     "best, C = 60 in refinement": ["--refine-C", "60"],
     "C of .1, 1, 10, 100 by image AP, no refinement": ["--C", ".1,1,10,100", "--refine", "0"],
