@@ -19,7 +19,7 @@ from lapsvm.objectness.source import ObjectnessSource
 from lapsvm.objectness.u2netp import KIND, described_text, open_u2netp
 
 ENTRY_POINTS = "lapsvm.objectness"
-NONE, AUTO, ONNX = "none", "auto", "onnx"
+NONE, AUTO, ONNX, NORMAL = "none", "auto", "onnx", "normal"
 
 
 def _scale(text: str) -> float | str:
@@ -65,7 +65,8 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
     Raises
     ------
     OptionError
-        If the name, an option or its value is unknown, or the text is "auto", which only a run can resolve.
+        If the name, an option or its value is unknown, or the text is "auto", which only a run can resolve, or
+        "normal", which is fitted to pictures.
     InputError
         If it is no text, or an entry point gives no source.
     MissingError
@@ -80,6 +81,8 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
         raise InputError(f"objectness must be named by a text, got {text!r}.")
     if text == AUTO:
         raise OptionError("objectness 'auto' must be resolved by a run; name a source, or none.")
+    if text == NORMAL:
+        raise OptionError("objectness 'normal' must be fitted, by a run or by lapsvm.objectness.NormalMap.fit.")
     points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     spec = parse_spec(text, "objectness")
     check_known(f"objectness {text!r}", spec.kind, [*OPENERS, *points])

@@ -9,10 +9,12 @@ from lapsvm.catalog import Pixels
 from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError, SettingsError
 from lapsvm.features import settings_difference
-from lapsvm.objectness import open_described
+from lapsvm.objectness import ObjectnessSource, open_described
 
+from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.settings import IMPORTED, NO_SOURCE, Settings
+from ..run.settings import IMPORTED, NO_SOURCE, NORMAL, Settings
+from ..shards.normal import stored_normal_map
 
 
 class MapSource(Protocol):
@@ -49,7 +51,7 @@ def open_recorded(
     try:
         if any(settings_difference(other, first) for other, _ in recorded):
             raise SettingsError("the models record different sources.")
-        source = open_described(first, _run_text(file), device=device)
+        source = _open(first, file, device)
     except LapsvmError as error:
         reporter.say(f"what stands out is not drawn: {error}")
         return None
@@ -57,6 +59,17 @@ def open_recorded(
         reporter.say("what stands out is not drawn: its source has regions, and no map.")
         return None
     return cast(MapSource, source)
+
+
+def _open(description: Mapping[str, Any], model: Path, device: str) -> ObjectnessSource:
+    """Return the source that is described; that of a run folder, if it is fitted to the run's pictures."""
+    text, run = _run_text(model), RunFolder(model.resolve().parent.parent)
+    if text != NORMAL:
+        return open_described(description, text, device=device)
+    source = stored_normal_map(run.settings().features, run, device, ())
+    if difference := settings_difference(description, source.describe()):
+        raise SettingsError(f"{run.normal_map} must be the source that is described, which has {difference}.")
+    return source
 
 
 def _recorded(detector: Detector) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Integrity of a run folder: every byte of shards, models and the projection is compared with its checksum."""
+"""Integrity of a run folder: every byte of shards, models, the projection and the normal map is compared with its checksum."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -9,6 +9,8 @@ from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.detection import Detector
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import load_projection, read_header
+from lapsvm.model_files import read_model
+from lapsvm.objectness.normal import FORMAT, VERSION
 
 from ..fitting.fold_models import FoldModels
 from ..results.held_out import HeldOut
@@ -69,6 +71,8 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection
+    if run.normal_map.is_file():
+        yield run.normal_map, partial(read_model, kind=FORMAT, version=VERSION)
     kinds = (
         (run.first_models, Detector.load),
         (run.models, Detector.load),

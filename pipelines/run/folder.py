@@ -6,6 +6,7 @@
     RUN/shards/<set>/*.safetensors      boxes and features
     RUN/projection.safetensors          principal components, with --pca
     RUN/projection-sums.safetensors     what an interrupted fit of them has summed
+    RUN/normal.safetensors              what negative pictures have, with --objectness normal
     RUN/models/<class>.safetensors      one detector per class
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
     RUN/heldout/<class>.safetensors     what models say of pictures that they did not see
@@ -80,6 +81,7 @@ class RunFolder:
         self.models_of_folds = self.path / "folds"
         self.projection = self.path / "projection.safetensors"
         self.projection_sums = self.path / "projection-sums.safetensors"
+        self.normal_map = self.path / "normal.safetensors"
         self.choices_file = self.path / "choices.json"
         self.training = self.path / "training"
         self.resume_file = self.training / "resume.json"

@@ -109,8 +109,8 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Objectness", BEGIN,
         Option("objectness", "--objectness", str, "What measures how much windows stand out, in positive pictures: "
-               "auto, none, u2netp, onnx:FILE or a source of your own. Where a run begins the default is auto: u2netp "
-               "with a network, refinement and the extra photos, else none.", "objectness.source", main="*"),
+               "auto, none, u2netp, onnx:FILE, normal or a source of your own. Where a run begins the default is auto: "
+               "u2netp with a network, refinement and the extra photos, else none.", "objectness.source", main="*"),
         Option("objectness_weight", SET, float, "How much what stands out counts where refinement chooses windows, in "
                "standard deviations of scores; 0 for not at all.", "objectness.weight", rule=AT_LEAST_0,
                verbs="run refine"),

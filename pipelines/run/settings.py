@@ -23,6 +23,7 @@ DTYPES = ("float16", "float32", "bfloat16")
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
 NO_SOURCE = "none"  # of objectness
+NORMAL = "normal"  # the source of objectness that is fitted to negative pictures
 
 
 @dataclass(frozen=True)

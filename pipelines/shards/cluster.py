@@ -23,9 +23,11 @@ from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_objectness
 
 from ..run.context import RunContext
-from ..run.settings import FeatureSettings, ObjectnessSettings, Settings
+from ..run.folder import RunFolder
+from ..run.settings import NORMAL, FeatureSettings, ObjectnessSettings, Settings
 from .extraction import SetExtraction
 from .jobs import Picture, ShardJobs, count_windows
+from .normal import stored_normal_map
 from .objectness import NO_OBJECTNESS, ObjectnessRequest, measure_stored
 from .placement import ShardJob
 from .prefetch import PREFETCHED, Result, prefetched
@@ -37,12 +39,13 @@ _OPENING = Lock()
 class ShardTask:
     """A shard for a worker to make, or to add objectness to.
 
-    `projection` is a file, if features are projected. `objectness` describes the source of objectness, and `measured`
-    are the pictures that it measures.
+    `projection` is a file, if features are projected. `objectness` describes the source of objectness, which `run` may
+    hold, and `measured` are the pictures that it measures.
     """
 
     settings: Settings
     device: str
+    run: Path
     projection: Path | None
     provenance: dict[str, Any]
     objectness: dict[str, Any]
@@ -92,7 +95,8 @@ def measure_on_cluster(context: RunContext, cluster: Cluster, shards: ShardJobs[
 def _tasks(context: RunContext, shards: ShardJobs[Picture], jobs: Sequence[ShardJob]) -> list[ShardTask]:
     """Return the tasks of some shards."""
     projection = context.run.projection.absolute() if context.settings.features.pca else None
-    common = (context.settings, context.device, projection, shards.provenance, shards.objectness.description)
+    described = shards.objectness.description
+    common = (context.settings, context.device, context.run.path.absolute(), projection, shards.provenance, described)
     wanted = [frozenset(record.id for record in records if shards.objectness.wants(record.id)) for _, records in jobs]
     return [
         ShardTask(*common, measured, path.absolute(), tuple(records))
@@ -147,10 +151,18 @@ def _request(task: ShardTask) -> ObjectnessRequest:
     if not task.measured and not task.objectness:
         return NO_OBJECTNESS
     with _OPENING:
-        request = ObjectnessRequest(_source(task.settings.objectness, task.device), task.measured)
+        request = ObjectnessRequest(_source_of(task), task.measured)
     if difference := settings_difference(request.description, task.objectness):
         raise SettingsError(f"it would measure objectness with {difference}.")
     return request
+
+
+def _source_of(task: ShardTask) -> ObjectnessSource | None:
+    """Return the source of objectness of a task; a normal map is read again, because it may be another one by now."""
+    if task.settings.objectness.source == NORMAL:
+        features = task.settings.features  # whose extractors the main process has checked
+        return stored_normal_map(features, RunFolder(task.run), task.device, features.extractors)
+    return _source(task.settings.objectness, task.device)
 
 
 @lru_cache(maxsize=1)

@@ -1,5 +1,7 @@
 """Stage 1: pictures become shards of windows and their features."""
 
+from dataclasses import replace
+
 from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import save_projection
 from lapsvm.objectness import open_objectness
@@ -8,11 +10,12 @@ from ..fitting.refining.prior import check_classes
 from ..run.context import RunContext
 from ..run.dataset import positive_pictures
 from ..run.folder import RunFolder
-from ..run.settings import FILE, IMPORTED
+from ..run.settings import FILE, IMPORTED, NORMAL
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
 from ..shards.forecast import forecast, forecast_objectness
+from ..shards.normal import check_normal, run_normal_map
 from ..shards.objectness import NO_OBJECTNESS, ObjectnessRequest
 from ..shards.projection import open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
@@ -34,18 +37,24 @@ def extract_sets(context: RunContext) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
-    objectness = _objectness(context)
+    check_normal(context)
+    measuring = _objectness(context)
     data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
     data.sentences += [context.advice] if context.advice else []
     extractor, projection = open_run_extractor(context, source, data.report)
+    normal, is_new = run_normal_map(context, source) if context.settings.objectness.source == NORMAL else (None, False)
+    objectness = measuring if normal is None else replace(measuring, source=normal)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
         request = objectness if name == context.train_set else NO_OBJECTNESS
         sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, request)
     sets[context.train_set].kept |= projection.kept if projection is not None else {}
-    to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
+    others = [context.run.projection] if projection is not None else []
+    to_do = claim_shards(context, sets, [*others, *([context.run.normal_map] if is_new else [])])
+    if normal is not None and is_new:
+        normal.save(context.run.normal_map)
     if projection is not None:
         save_projection(context.run.projection, projection.projection, projection.made_with)
         context.run.remove([context.run.projection_sums])
@@ -67,9 +76,13 @@ def extract_sets(context: RunContext) -> None:
 
 
 def _objectness(context: RunContext) -> ObjectnessRequest:
-    """Return what measures objectness by the settings, and the positive pictures of the training set."""
+    """Return what measures objectness by the settings, and the positive pictures of the training set.
+
+    A normal map is fitted later, when the sizes of the features are known.
+    """
     check_classes(context.settings.objectness, context.data.classes)
-    source = open_objectness(context.settings.objectness.source, device=context.device)
+    text = context.settings.objectness.source
+    source = None if text == NORMAL else open_objectness(text, device=context.device)
     records = context.data.records[context.train_set]
     return ObjectnessRequest(source, positive_pictures(records, context.data.classes))
 

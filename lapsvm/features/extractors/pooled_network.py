@@ -13,7 +13,7 @@ docs/reference/features.md measures both.
 Several maps of one network may be used at once; each is one block of features.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from typing import Any, Self
@@ -145,7 +145,15 @@ class PooledNetwork:
 
     def coarser_than(self, stride: float) -> Self | None:
         """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""
-        chosen = tuple(output for output in self._outputs if output.cell[0] > stride)
+        return self._with_outputs(output for output in self._outputs if output.cell[0] > stride)
+
+    def finer_than(self, stride: float) -> Self | None:
+        """Return an extractor of the same network's maps with smaller strides than `stride`; None if it has none."""
+        return self._with_outputs(output for output in self._outputs if output.cell[0] < stride)
+
+    def _with_outputs(self, outputs: Iterable[MapOutput]) -> Self | None:
+        """Return an extractor of some of the network's maps; None without any."""
+        chosen = tuple(outputs)
         if not chosen:
             return None
         other = copy(self)

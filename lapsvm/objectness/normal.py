@@ -1,0 +1,279 @@
+"""Maps of what some pictures do not have: the source ``normal``, for defects and cells that no saliency network knows.
+
+A network's map has a vector for each of its cells. How far a vector is from the nearest one of the negative pictures says
+how unusual the cell is (the idea of PatchCore, Roth et al., CVPR 2022). Borders and edges are unusual in any picture, so
+the mean of these distances over the negatives at the same place is taken away, and the rest divided by their deviation
+there. A negative's own vectors are not among its neighbours.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float32, Float64, check_count, check_finite
+from lapsvm.blas import one_blas_thread
+from lapsvm.catalog import check_pixels
+from lapsvm.errors import DataError, InputError, ModelFileError, SettingsError
+from lapsvm.features import settings_difference
+from lapsvm.model_files import read_model, write_model
+from lapsvm.objectness.regions import object_regions
+
+FORMAT, VERSION = "lapsvm normal map", 1
+PATCHES = 20_000
+LEAST_PICTURES = 10
+GRID = 32
+"""Rows and columns of the places at which distances of negatives are summed up."""
+
+LEAST_DEVIATION = 0.1
+"""What is added to the deviation of every place, as a share of their mean."""
+
+MAGNIFIED = 4
+"""Cells of the returned map per row and column of the network's finest map, so that regions end between its cells."""
+
+CHUNK = 256  # vectors whose distances are computed at once: 20 MB beside 20,000 others
+_ARRAYS = ("patches", "mean", "deviation")
+
+
+class MapNetwork(Protocol):
+    """A network's maps of a picture, as `lapsvm.features.PooledNetwork` gives them."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that the maps depend on, as plain JSON."""
+
+    def feature_maps(self, pixels: Array) -> list[Float32]:
+        """Return the maps of a picture, each (channels, rows, columns), the same number for every picture."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPatches:
+    """What one map of a network has in negative pictures.
+
+    Attributes
+    ----------
+    patches : ndarray of shape (n, channels), float32
+        Vectors of its cells.
+    mean, deviation : ndarray of shape (GRID, GRID), float32
+        Of the distances in negative pictures, over the whole picture.
+    """
+
+    patches: Float32
+    mean: Float32
+    deviation: Float32
+
+    @classmethod
+    def fit(cls, maps: Sequence[Float32], limit: int, rng: np.random.Generator) -> Self:
+        """Return what maps (channels, rows, columns) have; as many cells of each are drawn, about `limit` in all."""
+        drawn = [_drawn(_vectors(one), max(1, limit // len(maps)), rng) for one in maps]
+        patches, ends = np.concatenate(drawn), np.cumsum([0, *map(len, drawn)])
+        own = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        places = [_resized(distances(one, patches, mine), (GRID, GRID)) for one, mine in zip(maps, own, strict=True)]
+        grids = np.stack(places).astype(np.float64)
+        deviation = np.sqrt(_smoothed(grids.var(axis=0)))
+        deviation += LEAST_DEVIATION * deviation.mean() or 1.0
+        return cls(patches, _smoothed(grids.mean(axis=0)).astype(np.float32), deviation.astype(np.float32))
+
+    def __call__(self, feature_map: Float32, shape: tuple[int, int]) -> Float32:
+        """Return how unusual a map's cells are, resized to `shape`; NotFiniteError if distances overflow."""
+        found = distances(feature_map, self.patches)
+        mean, deviation = (_resized(one, found.shape) for one in (self.mean, self.deviation))
+        return _resized((found - mean) / deviation, shape)
+
+
+class NormalMap:
+    """A source of objectness: what negative pictures do not have stands out; thread-safe.
+
+    It says what is unusual in pictures that it was not fitted to; in the others too little is.
+
+    Parameters
+    ----------
+    network : MapNetwork
+    parts : sequence of NormalPatches
+        One for each of the network's maps; what they say is added.
+    pictures : sequence of str, default ()
+        Names of the pictures that it was fitted to.
+    """
+
+    def __init__(self, network: MapNetwork, parts: Sequence[NormalPatches], pictures: Sequence[str] = ()) -> None:
+        self._network, self._parts, self.pictures = network, tuple(parts), tuple(pictures)
+        digest = blake2b(digest_size=16)
+        for array in _tensors(self._parts).values():
+            digest.update(f"{array.shape}\n".encode() + array.tobytes())
+        self._fit = digest.hexdigest()
+
+    @classmethod
+    def fit(
+        cls, network: MapNetwork, negatives: Iterable[tuple[str, Array]], *, limit: int = PATCHES, seed: int = 0
+    ) -> Self:
+        """Fit a source to negative pictures.
+
+        Memory holds the maps of all negatives, and one picture at a time. The same pictures in the same order give the same bytes.
+
+        Parameters
+        ----------
+        network : MapNetwork
+        negatives : iterable of (str, ndarray of shape (h, w, 3), uint8 RGB)
+            Names and pixels of pictures without any object, at least 10.
+        limit : int, default 20,000
+            About how many cells of each map are kept, drawn at random, as many of each picture and at least one.
+        seed : int, default 0
+
+        Returns
+        -------
+        NormalMap
+
+        Raises
+        ------
+        InputError
+            If there are fewer than 10, or an argument breaks its rule.
+        DataError, NotFiniteError
+            If the network cannot take a picture, or its numbers are too large.
+        """
+        check_count("limit", limit)
+        seen = [(name, network.feature_maps(pixels)) for name, pixels in negatives]
+        names, maps = [name for name, _ in seen], [found for _, found in seen]
+        if len(maps) < LEAST_PICTURES:
+            raise InputError(f"a normal map needs at least {LEAST_PICTURES} negative pictures, got {len(maps)}.")
+        rng = np.random.default_rng(seed)
+        return cls(network, [NormalPatches.fit(part, limit, rng) for part in zip(*maps, strict=True)], names)
+
+    @classmethod
+    def load(cls, path: str | Path, network: MapNetwork) -> Self:
+        """Read a source that `save` has written.
+
+        Raises
+        ------
+        MissingError
+            If there is no such file.
+        ModelFileError
+            If it is damaged, or of another version.
+        SettingsError
+            If it was fitted with another network.
+        """
+        description, tensors = read_model(path, FORMAT, VERSION)
+        try:
+            count = len(tensors) // len(_ARRAYS)
+            parts = [NormalPatches(*(tensors[f"{name}{place}"] for name in _ARRAYS)) for place in range(count)]
+            difference = settings_difference(description["network"], network.describe())
+            pictures = tuple(description["pictures"])
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"normal map {path} is damaged: it lacks {error}.") from None
+        if difference:
+            raise SettingsError(f"normal map {path} was fitted with {difference}.")
+        return cls(network, parts, pictures)
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file; the network is described, and not in it."""
+        description = {
+            "format": FORMAT,
+            "version": VERSION,
+            "network": self._network.describe(),
+            "pictures": list(self.pictures),
+        }
+        write_model(path, description, _tensors(self._parts), "network")
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that the map and its regions depend on."""
+        return {"kind": "normal-map", "version": VERSION, "fit": self._fit, "network": self._network.describe()}
+
+    def map(self, pixels: Array) -> Float32:
+        """Return the map of a picture, float32 of shape (rows, columns) in 0..1.
+
+        The least number of each map becomes 0 and the largest 1; a map of one number becomes zeros.
+
+        Parameters
+        ----------
+        pixels : ndarray of shape (h, w, 3), uint8 RGB
+
+        Raises
+        ------
+        ShapeError, InputError
+            If the picture has another shape or type.
+        DataError, NotFiniteError
+            If the network cannot take the picture, its maps are not those of the fit, or numbers are too large.
+        """
+        check_pixels(pixels)
+        maps = self._network.feature_maps(pixels)
+        self._check_maps(maps)
+        rows, columns = max((one.shape[1:] for one in maps), key=np.prod)
+        shape = (MAGNIFIED * rows, MAGNIFIED * columns)
+        values = np.sum([part(one, shape) for part, one in zip(self._parts, maps, strict=True)], axis=0)
+        low, high = values.min(), values.max()
+        return np.asarray((values - low) / (high - low) if high > low else np.zeros_like(values), np.float32)
+
+    def _check_maps(self, maps: Sequence[Float32]) -> None:
+        """Raise DataError if maps have other channels than those of the fit."""
+        wanted, got = ([one.patches.shape[1] for one in self._parts], [len(one) for one in maps])
+        if wanted != got:
+            raise DataError(f"the network's maps must have the channels of the fit, {wanted}, got {got}.")
+
+    def regions(self, pixels: Array) -> Float64:
+        """Return the regions of a picture's map in pixels of the picture; see `object_regions` and `map`."""
+        cells = self.map(pixels)
+        (height, width), (rows, columns) = pixels.shape[:2], cells.shape
+        return np.asarray(object_regions(cells) * ([width, height] * 2) / ([columns, rows] * 2))
+
+
+def distances(feature_map: Float32, patches: Float32, own: slice = slice(0)) -> Float32:
+    """Return the distance of each cell of a map to the nearest of some vectors.
+
+    Parameters
+    ----------
+    feature_map : ndarray of shape (channels, rows, columns), float32
+    patches : ndarray of shape (n, channels), float32
+    own : slice, default none
+        Of the vectors that are no neighbours.
+
+    Returns
+    -------
+    ndarray of shape (rows, columns), float32
+
+    Raises
+    ------
+    NotFiniteError
+        If squares overflow.
+    """
+    vectors, squares = _vectors(feature_map), np.einsum("ij,ij->i", patches, patches)
+    squares[own] = np.inf
+    nearest = np.empty(len(vectors), np.float32)
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, len(vectors), CHUNK):
+            rows = vectors[first : first + CHUNK]
+            found = rows @ patches.T
+            found *= -2
+            found += squares
+            nearest[first : first + CHUNK] = found.min(axis=1) + np.einsum("ij,ij->i", rows, rows)
+    check_finite("distances of a normal map", nearest)
+    return np.asarray(np.sqrt(np.maximum(nearest, 0)).reshape(feature_map.shape[1:]))
+
+
+def _tensors(parts: Sequence[NormalPatches]) -> Mapping[str, Array]:
+    """Return the arrays of all parts by name."""
+    return {f"{name}{place}": getattr(one, name) for place, one in enumerate(parts) for name in _ARRAYS}
+
+
+def _vectors(feature_map: Float32) -> Float32:
+    """Return the vectors (rows x columns, channels) of a map's cells."""
+    return np.ascontiguousarray(feature_map.reshape(len(feature_map), -1).T)
+
+
+def _drawn(vectors: Float32, limit: int, rng: np.random.Generator) -> Float32:
+    """Return some vectors, drawn at random, none twice."""
+    return np.asarray(vectors[rng.choice(len(vectors), min(limit, len(vectors)), replace=False)])
+
+
+def _resized(values: Array, shape: tuple[int, ...]) -> Array:
+    """Return a map of other rows and columns, between whose cells it is linear."""
+    import cv2
+
+    return np.asarray(cv2.resize(values, shape[::-1], interpolation=cv2.INTER_LINEAR))
+
+
+def _smoothed(values: Float64) -> Float64:
+    """Return means over neighbouring places, by a Gaussian of one place."""
+    import cv2
+
+    return np.asarray(cv2.GaussianBlur(values, (0, 0), 1))
