@@ -12,7 +12,7 @@ from lapsvm.objectness.u2netp import NETWORK_SHA256
 from ..fitting.refining.prior import STANDS_OUT
 from ..run.settings import IMPORTED
 
-SALIENCY_NETWORK, NORMAL = "saliency-network", "normal"
+SALIENCY_NETWORK, NORMAL = "saliency-network", "normal-map"
 """Kinds of sources, as they describe themselves."""
 _SHOWN = 12  # digits of a hash
 _HOW = (

@@ -68,15 +68,18 @@ def test_names_that_are_known_come_first(registered):
     assert open_objectness("none") is None
 
 
-@pytest.mark.parametrize(
-    "text", ["u2net", "", "None", "centr", "normal", "normal?k=3", "auto?size=3", ":none", "onnx-2:a"]
-)
+@pytest.mark.parametrize("text", ["u2net", "", "None", "centr", "normals", "auto?size=3", ":none", "onnx-2:a"])
 def test_an_unknown_name_is_refused_with_those_that_are_known(registered, text):
     registered(centre=Centre, other=Centre)
     with pytest.raises(
         OptionError, match=r"^objectness '.*' is not known; choose from none, u2netp, onnx, centre, other\.$"
     ):
         open_objectness(text)
+
+
+def test_what_must_be_fitted_cannot_be_opened():
+    with pytest.raises(OptionError, match="objectness 'normal' must be fitted, by a run or by lapsvm.objectness"):
+        open_objectness("normal")
 
 
 def test_auto_is_resolved_by_runs():

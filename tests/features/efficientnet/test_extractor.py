@@ -50,6 +50,13 @@ def test_coarse_maps_are_taken_out_of_several(checkpoint):
     assert extractor.dim == 1432
 
 
+def test_fine_maps_are_taken_out_of_several(checkpoint):
+    extractor = opened("&output=stride16,stride32,stride8")
+    assert extractor.finer_than(24).describe() == opened("&output=stride16,stride8").describe()
+    assert extractor.finer_than(16).describe() == opened("&output=stride8").describe()
+    assert extractor.finer_than(8) is None
+
+
 def test_the_description_knows_the_weights_and_no_path(checkpoint):
     description = opened("").describe()
     assert description["weights"] == efficientnet.CHECKPOINT_SHA256

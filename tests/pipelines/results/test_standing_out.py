@@ -51,7 +51,7 @@ def test_a_run_without_a_source_has_no_sentence(training):
     [
         (NETWORK | {"weights": NETWORK_SHA256}, "u2netp, a network that has seen 10,553 masks of salient objects"),
         (NETWORK, "the network with the SHA-256 0123456789ab..., and what it has learned from is not recorded"),
-        ({"kind": "normal"}, "what pictures without the classes lack; labels alone decide that"),
+        ({"kind": "normal-map"}, "what pictures without the classes lack; labels alone decide that"),
         ({"kind": "imported"}, "imported with the windows"),
         ({"kind": "brightest"}, "a source of your own, brightest."),
         ({}, "a source of your own, no name."),
