@@ -1,14 +1,15 @@
 """Maps of what some pictures do not have: the source ``normal``, for defects and cells that no saliency network knows.
 
-A network's map has a vector for each of its cells. How far a vector is from the nearest one of the negative pictures says
-how unusual the cell is (the idea of PatchCore, Roth et al., CVPR 2022). Borders and edges are unusual in any picture, so
-the mean of these distances over the negatives at the same place is taken away, and the rest divided by their deviation
-there. A negative's own vectors are not among its neighbours.
+A network's map has a vector for each of its cells. How far a vector is from the nearest one of the negative pictures
+says how unusual the cell is (the idea of PatchCore, Roth et al., CVPR 2022). Borders and edges are unusual in any
+picture, so the mean of these distances over the negatives at the same place is taken away, and the rest divided by
+their deviation there. A negative's own vectors are not among its neighbours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -69,7 +70,7 @@ class NormalPatches:
         """Return what maps (channels, rows, columns) have; as many cells of each are drawn, about `limit` in all."""
         drawn = [_drawn(_vectors(one), max(1, limit // len(maps)), rng) for one in maps]
         patches, ends = np.concatenate(drawn), np.cumsum([0, *map(len, drawn)])
-        own = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        own = [slice(*pair) for pair in pairwise(ends)]
         places = [_resized(distances(one, patches, mine), (GRID, GRID)) for one, mine in zip(maps, own, strict=True)]
         grids = np.stack(places).astype(np.float64)
         deviation = np.sqrt(_smoothed(grids.var(axis=0)))
@@ -110,7 +111,8 @@ class NormalMap:
     ) -> Self:
         """Fit a source to negative pictures.
 
-        Memory holds the maps of all negatives, and one picture at a time. The same pictures in the same order give the same bytes.
+        Memory holds the maps of all negatives, and one picture at a time. The same pictures in the same order give the
+        same bytes.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Integrity of a run folder: every byte of shards, models, the projection and the normal map is compared with its checksum."""
+"""Integrity of a run folder: every byte of shards, models, projection and normal map is compared with its checksum."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial

@@ -78,7 +78,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(registered, text):
 
 
 def test_what_must_be_fitted_cannot_be_opened():
-    with pytest.raises(OptionError, match="objectness 'normal' must be fitted, by a run or by lapsvm.objectness"):
+    with pytest.raises(OptionError, match=r"objectness 'normal' must be fitted, by a run or by lapsvm\.objectness"):
         open_objectness("normal")
 
 

@@ -1,6 +1,6 @@
 """Where normal maps point in test pictures, by no positive at all, and where the boxes of runs lie beside them.
 
-    python benchmarks/pictures/normal_maps.py ROOT [--size 640] [--patches 20000] [--runs RUN ...]
+    python benchmarks/objectness/normal_maps.py ROOT [--size 640] [--patches 20000] [--runs RUN ...]
 
 ROOT is a folder in the VOC layout. The maps are fitted to at most 100 trainval pictures without any object, drawn with
 seed 0, by the maps of stride 16 and 8 of EfficientNet-Lite0. Figures are of test pictures: "points" is the share of a

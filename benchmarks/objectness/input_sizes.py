@@ -1,6 +1,6 @@
 """Regions of `u2netp` by the size of its input: seconds, and overlap with annotated boxes and with the regions at 320.
 
-    python benchmarks/pictures/objectness_sizes.py ROOT [ROOT ...] [--sizes 256 224] [--pictures 80]
+    python benchmarks/objectness/input_sizes.py ROOT [ROOT ...] [--sizes 256 224] [--pictures 80]
 
 Each ROOT is a folder in the VOC layout. Pictures are drawn with seed 1 from those with an object. Seconds are of the
 processor, the map and its regions together, one thread. The best overlap is that of each object with a region, the mean
