@@ -20,7 +20,6 @@ from lapsvm.boxes import from_voc, iou
 from lapsvm.catalog import read_image
 from lapsvm.errors import ImageError
 from lapsvm.objectness import ObjectnessSource, open_objectness
-from lapsvm.objectness.saliency import DEFAULT_SIZE
 from lapsvm.voc_files import read_objects
 
 
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=80, help="of each folder")
     options = parser.parse_args()
     cv2.setNumThreads(1)
-    sizes = [DEFAULT_SIZE, *options.sizes]
+    sizes = [320, *options.sizes]
     sources = [source for size in sizes if (source := open_objectness(f"u2netp?size={size}"))]
     figures = {}
     for root in options.roots:
