@@ -1,0 +1,124 @@
+"""How often the interval of right boxes holds the truth, and how much narrower held-out scores make it.
+
+Pictures are drawn at random from made classes, in which right boxes and the ranks of scores have a known correlation:
+30, 80 and 300 pictures, 5 to 95 % of them right. With RUNS, finished ones whose training pictures have annotated boxes,
+also from their classes.
+
+    python benchmarks/learning/interval_coverage.py --draws 1000
+    python benchmarks/learning/interval_coverage.py RUN ... --draws 1000
+
+A row is a correlation, or the runs, and a number of verdicts: the mean and the least coverage over classes of Wilson's
+interval and of the one with scores, and the mean width of the second, divided by that of the first.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.results.known_boxes import known_boxes
+from lapsvm.pipelines.results.verified import score_evidence, share_interval
+from lapsvm.pipelines.run.context import RunContext
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+from lapsvm.boxes import iou
+
+SIZES, VERDICTS = (30, 80, 300), (5, 10, 20)
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+CORRELATIONS = (-0.3, 0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
+CLOSE = 0.05  # of a made class's correlation to the wanted one
+ROUNDING = 1e-9
+
+
+class Pictures(NamedTuple):
+    """The pictures of a class: whether their boxes are right (n,), and their scores (n,)."""
+
+    right: NDArray[np.bool_]
+    score: Float64
+
+
+class Measured(NamedTuple):
+    """Coverage and mean width of the interval without and with scores."""
+
+    plain: float
+    scored: float
+    plain_width: float
+    scored_width: float
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    rng = np.random.default_rng(given.seed)
+    kinds = {f"{wanted:+.1f}": list(made_classes(wanted, rng)) for wanted in CORRELATIONS}
+    if given.runs:
+        kinds["runs"] = [pictures for run in given.runs for pictures in classes_of(run)]
+    print("| correlation | verdicts | classes | Wilson: mean, least | with scores: mean, least | width |")
+    print("|---|---|---|---|---|---|")
+    for kind, classes in kinds.items():
+        for number in VERDICTS:
+            rows = [measured(one, number, given.draws, rng) for one in classes if len(one.right) > number]
+            print(f"| {kind} | {number} | {len(rows)} | {_cells(rows)} |", flush=True)
+
+
+def _cells(rows: list[Measured]) -> str:
+    plain, scored, *_ = map(np.array, zip(*rows, strict=True))
+    width = np.mean([row.scored_width / row.plain_width for row in rows])
+    return f"{plain.mean():.3f}, {plain.min():.2f} | {scored.mean():.3f}, {scored.min():.2f} | {width:.3f}"
+
+
+def made_classes(correlation: float, rng: np.random.Generator) -> Iterator[Pictures]:
+    """Yield a class of every size and share that can have the correlation."""
+    for size in SIZES:
+        for number in sorted({round(share * size) for share in SHARES}):
+            one = made_class(size, number, correlation, rng)
+            if abs(np.corrcoef(one.score, one.right)[0, 1] - correlation) < CLOSE:
+                yield one
+
+
+def made_class(size: int, number: int, correlation: float, rng: np.random.Generator) -> Pictures:
+    """Return the class whose correlation is closest: right boxes are the first by rank and noise, in some mixture."""
+    score, noise = np.linspace(-1, 1, size), rng.standard_normal(size)
+    orders = [np.argsort(weight * score + noise) for weight in np.linspace(-8, 8, 65)]
+    found = [np.isin(np.arange(size), order[size - number :]) for order in orders]
+    return Pictures(min(found, key=lambda right: abs(np.corrcoef(score, right)[0, 1] - correlation)), score)
+
+
+def classes_of(run: Path) -> Iterator[Pictures]:
+    """Yield the classes of a finished run: held-out boxes of positive pictures, compared with annotated ones."""
+    context = RunContext.opened(run, "evaluate", quiet=True)
+    known = known_boxes(context, context.settings.data.train_set)
+    if known is None:
+        raise SystemExit(f"run {run} must have annotated boxes of its training pictures.")
+    for name, truth in known.truth.items():
+        held_out = read_held_out(context.run, name)
+        if held_out is None:
+            continue
+        rows = [row for row in np.flatnonzero(held_out.y > 0) if len(truth[held_out.ids[row]].boxes)]
+        overlaps = [iou(held_out.boxes[row][None], truth[held_out.ids[row]].boxes).max() for row in rows]
+        if rows:
+            yield Pictures(np.array(overlaps) > 0.5, held_out.score[rows])
+
+
+def measured(pictures: Pictures, number: int, draws: int, rng: np.random.Generator) -> Measured:
+    """Return coverage and widths in random draws of so many pictures."""
+    right, score = pictures
+    truth, among = right.mean(), len(right)
+    limits = np.empty((draws, 2, 2))
+    for draw in range(draws):
+        drawn = rng.choice(among, number, replace=False)
+        counts = int(right[drawn].sum()), number, among
+        limits[draw] = share_interval(*counts), share_interval(*counts, score_evidence(right[drawn], drawn, score))
+    holds = (limits[..., 0] - ROUNDING <= truth) & (truth <= limits[..., 1] + ROUNDING)
+    return Measured(*holds.mean(axis=0), *(limits[..., 1] - limits[..., 0]).mean(axis=0))
+
+
+if __name__ == "__main__":
+    main()
