@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 from threading import Thread
 from typing import Any
 
+from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.errors import OptionError
 
 from ..review.assembly import write_page
@@ -28,8 +29,10 @@ def review_run(options: Mapping[str, Any]) -> None:
     """
     if options["page"] and options["merge"]:
         raise OptionError("options --page and --merge must not go together; merge first.")
-    context = RunContext.opened(options["out"], "review", options["root"], quiet=options["quiet"])
-    run = context.run
+    as_bytes(options["memory"])  # refused now, not when something is learned
+    threads = options["jobs"] or os.cpu_count() or 1
+    context = RunContext.opened(options["out"], "review", options["root"], threads=threads, quiet=options["quiet"])
+    context.memory, run = options["memory"], context.run
     with run.lock("lapsvm review"):
         if options["merge"]:
             _merge(options, context)
@@ -77,14 +80,16 @@ def _write(session: ReviewSession, path: Path) -> None:
 
 
 def _serve(session: ReviewSession, port: int, *, browse: bool) -> None:
-    """Serve the page, and at the end say what is known."""
+    """Serve the page, learn from what is said, and at the end say what is known."""
     Thread(target=session.prepare, daemon=True).start()
+    learning = session.learn()
     with ReviewServer(session, port) as server:
         print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
         opened = _open_browser(server.address) if browse else None
         try:
             server.serve_forever(poll_interval=0.2)
         finally:
+            learning.stop()
             if opened is not None:
                 with suppress(OSError):
                     opened.unlink()

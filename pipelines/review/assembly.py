@@ -11,7 +11,8 @@ from typing import Any
 from lapsvm.files import write_atomically
 
 from ..shards.windows import UnusableError
-from .session import FIRST, ClassReview, ReviewSession
+from .class_review import ClassReview
+from .session import FIRST, ReviewSession
 
 SIDE = 1024  # pixels of the longest side of a picture in a file
 

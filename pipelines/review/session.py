@@ -1,8 +1,7 @@
 """A review of a finished run: which pictures are asked for, with which boxes, and what was said of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from io import BytesIO
@@ -21,12 +20,13 @@ from lapsvm.features import ShardSet
 
 from ..fitting.reviewed import ReviewedClass
 from ..results.detectors import load_detectors, training_shards
-from ..results.held_out import HeldOut, read_held_out
-from ..results.verified import verified
+from ..results.held_out import read_held_out
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.verdicts import Verdict, append_verdicts
 from ..shards.windows import UnusableError, run_pixels
+from .class_review import BoxModels, ClassReview
+from .learning import Learning
 
 LONGEST_SIDE = 1600
 JPEG_QUALITY = 85
@@ -37,29 +37,6 @@ APART = 0.3  # boxes that overlap less are elsewhere
 LEAST = 0.02  # a part has at least this share
 FIRST = 20
 """Pictures of a class that are asked for: their share of right boxes is known to about 20 points either way."""
-
-
-@dataclass(eq=False)
-class ClassReview:
-    """One class under review.
-
-    Attributes
-    ----------
-    name : str
-    detector : Detector
-    held_out : HeldOut or None
-    rows : list of int
-        The shards' rows of its positive pictures, in the order in which they are asked for.
-    verdicts : dict of picture to Verdict
-        "skip" included.
-    """
-
-    name: str
-    detector: Detector
-    held_out: HeldOut | None
-    rows: list[int]
-    verdicts: dict[str, Verdict]
-    first_boxes: Mapping[str, Float64] = field(default_factory=dict)
 
 
 class ReviewSession:
@@ -81,6 +58,7 @@ class ReviewSession:
 
     def __init__(self, context: RunContext, class_name: str | None = None) -> None:
         self.context, self._lock = context, Lock()
+        self.learning: Learning | None = None
         self.shards = _shards(context)
         self.ids, self.hashes = self.shards.image_ids, self.shards.pixel_hashes
         self._records = [context.training_pictures[name] for name in self.ids]
@@ -93,19 +71,25 @@ class ReviewSession:
         held_out = read_held_out(self.context.run, name)
         positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
         order = random_order([self.ids[row] for row in positives], name, self.context.settings.seed)
-        boxes = {} if held_out is None else dict(zip(held_out.ids, held_out.boxes, strict=True))
         usable = ReviewedClass.of_pictures(self.context.verdicts, name, self.ids, self.hashes)
         rows = [positives[place] for place in order]
-        return ClassReview(name, detector, held_out, rows, dict(usable.verdicts), boxes)
+        return ClassReview(name, rows, dict(usable.verdicts), [BoxModels(detector, held_out)])
+
+    def learn(self) -> Learning:
+        """Let classes learn from verdicts from now on, until what is returned is stopped."""
+        self.learning = Learning(self.context, self.shards, self.classes)
+        return self.learning
 
     # ---- what the page asks ----
     def overview(self) -> list[dict[str, Any]]:
-        """Return name, number of undecided pictures and figure of every class."""
+        """Return name, number of undecided pictures, figure and learning of every class."""
         left = [sum(self._verdict(one, row) is None for row in one.rows) for one in self.classes]
-        return [
-            {"name": one.name, "left": left[index], "figure": self.figure(index)}
-            for index, one in enumerate(self.classes)
-        ]
+        return [{"name": one.name, "left": left[index], **self._state(index)} for index, one in enumerate(self.classes)]
+
+    def _state(self, index: int) -> dict[str, Any]:
+        """Return figure and learning of a class."""
+        learning = {} if self.learning is None else self.learning.state(index)
+        return {"figure": self.figure(index), **learning}
 
     def queue(self, index: int) -> list[dict[str, Any]]:
         """Return the pictures of a class in order, with what was said; "random" marks the first ones."""
@@ -116,14 +100,16 @@ class ReviewSession:
         ]
 
     def item(self, index: int, row: int) -> dict[str, Any]:
-        """Return a picture's size, its boxes to choose from, and what was said.
+        """Return a picture's size, its boxes to choose from, whose they are, and what was said.
 
         Raises LookupError if there is no such class, or the picture is none of it.
         """
-        one, candidates, (height, width) = self._asked(index, row)
+        version = len(self.classes[index].models) - 1
+        one, candidates, (height, width) = self._asked(index, row, version)
         said = self._verdict(one, row)
         return {
             "n": row,
+            "version": version,
             "picture": self.ids[row],
             "width": width,
             "height": height,
@@ -132,26 +118,25 @@ class ReviewSession:
             "boxes": [] if said is None else [list(box) for box in said.boxes],
         }
 
-    def _asked(self, index: int, row: int) -> tuple[ClassReview, list[list[float]], tuple[int, int]]:
-        """Return a class, and the boxes and the size of a picture of it; LookupError if there is none."""
+    def _asked(self, index: int, row: int, version: int) -> tuple[ClassReview, list[list[float]], tuple[int, int]]:
+        """Return a class, and the boxes of a version and the size of a picture of it; LookupError if there is none."""
         one = self.classes[index]
-        if row not in one.rows:
+        if row not in one.rows or not 0 <= version < len(one.models):
             raise LookupError(row)
-        return one, *self.candidates(one, row)
+        return one, *self.candidates(one, row, version)
 
-    def candidates(self, one: ClassReview, row: int) -> tuple[list[list[float]], tuple[int, int]]:
-        """Return the boxes to choose from in a picture, and its height and width."""
-        boxes, scores, size = self._windows(one, row)
+    def candidates(self, one: ClassReview, row: int, version: int = -1) -> tuple[list[list[float]], tuple[int, int]]:
+        """Return the boxes to choose from in a picture, by default those of now, and its height and width."""
+        models = one.models[version]
+        boxes, scores, size = self._windows(models.detector, row)
         smoothed = smooth_scores(boxes, scores)
-        first = one.first_boxes.get(self.ids[row], boxes[int(np.argmax(smoothed))])
+        first = models.first_boxes.get(self.ids[row], boxes[int(np.argmax(smoothed))])
         found = candidate_boxes(np.asarray(first, dtype=np.float64), boxes, smoothed)
         return np.round(found, 2).tolist(), size
 
     def figure(self, index: int) -> str:
         """Return how many held-out boxes of a class are right; "" if that is not known."""
-        one = self.classes[index]
-        said = {name: verdict for name, verdict in one.verdicts.items() if verdict.verdict != "skip"}
-        figure = verified(ReviewedClass(one.name, said), one.held_out)
+        figure = self.classes[index].verified()
         return "" if figure is None else str(figure)
 
     def prepare(self) -> None:
@@ -168,8 +153,10 @@ class ReviewSession:
                 yield row
 
     # ---- what the page says ----
-    def record(self, entry: object) -> dict[str, str]:
-        """Check a verdict of the page, append it to the file, and return the figure that follows.
+    def record(self, entry: object) -> dict[str, Any]:
+        """Check a verdict of the page, append it to the file, and return figure and learning that follow.
+
+        "version" says whose boxes the person saw, by default those of now. With "undo" a verdict comes back as it was.
 
         Raises
         ------
@@ -185,27 +172,33 @@ class ReviewSession:
         index, row = entry.get("class"), entry.get("n")
         if type(index) is not int or type(row) is not int or not 0 <= index < len(self.classes):
             raise LookupError(index)
-        one, candidates, (height, width) = self._asked(index, row)
+        version = entry.get("version", len(self.classes[index].models) - 1)
+        if type(version) is not int:
+            raise LookupError(version)
+        one, candidates, (height, width) = self._asked(index, row, version)
         given = {name: entry[name] for name in ("verdict", "boxes", "seconds") if name in entry}
         known = {"picture": self.ids[row], "class": one.name, "pixels": self.hashes[row], "order": "random"}
         verdict = Verdict.parsed({**given, **known, "candidates": candidates})
         _check_inside(verdict, width, height)
         with self._lock:
+            verdict = one.restored(verdict) if entry.get("undo") is True else verdict
             append_verdicts(self.context.run.verdicts_file, [verdict])
-            one.verdicts[verdict.picture] = verdict
-        return {"figure": self.figure(index)}
+            one.take(verdict)
+        if self.learning is not None:
+            self.learning.notice(index)
+        return self._state(index)
 
     def _verdict(self, one: ClassReview, row: int) -> Verdict | None:
         return one.verdicts.get(self.ids[row])
 
     # ---- pictures ----
-    def _windows(self, one: ClassReview, row: int) -> tuple[Float64, Float64, tuple[int, int]]:
+    def _windows(self, detector: Detector, row: int) -> tuple[Float64, Float64, tuple[int, int]]:
         shard_index, place = self._places[row]
         shard = self.shards.read(shard_index)
         own = slice(shard.offsets[place], shard.offsets[place + 1])
         height, width = shard.sizes[place].tolist()
         boxes = np.array(shard.boxes[own], dtype=np.float64)
-        return boxes, one.detector.score(np.asarray(shard.features[own])), (height, width)
+        return boxes, detector.score(np.asarray(shard.features[own])), (height, width)
 
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""

@@ -285,13 +285,13 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Machine", "run train tune refine",
         Option("jobs", "--jobs", int, "The number of threads; all cores by default.", rule=Range(1, MAX_JOBS),
-               verbs="run extract import train tune refine detect verify compare predict demo", main="*"),
+               verbs="run extract import train tune refine detect verify review compare predict demo", main="*"),
         Option("seed", "--seed", int, "The seed of everything random.", "seed", rule=Range(0, MAX_SEED),
                verbs="run extract import train tune refine predict demo", main="*"),
         Option("device", "--device", str, "Where networks and passes run.", default="auto", rule=DEVICES,
                verbs="run extract train tune refine predict demo", main="*"),
         Option("memory", "--memory", str, "The memory for windows in training, such as 8G; 80 % of what is free by "
-               "default.", main="train tune refine"),
+               "default.", verbs="run train tune refine review", main="train tune refine review"),
         Option("executor", "--executor", str, "local; dask: as many processes as --jobs; dask:tcp://HOST:8786: the "
                "workers of a scheduler. local by default.", verbs="run extract train tune refine"),
         Option("assignments", SET, str, "Any setting of docs/reference/options.md by its dotted name, several times.",

@@ -1,12 +1,12 @@
 "use strict";
 // The page of `lapsvm review`. `transport` is the server that wrote it, or, in a page that was mailed, its own data.
 (() => {
-  const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01;
+  const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700;
   const $ = (id) => document.getElementById(id);
   const embedded = $("data") && JSON.parse($("data").textContent);
   const transport = embedded ? fromFile(embedded) : fromServer();
   const state = { classes: [], at: 0, queue: [], place: 0, item: null, shownAt: 0, undo: [], times: [], busy: false,
-    taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0 };
+    taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0, saves: 0, polling: null };
 
   // ---- where pictures come from and verdicts go ----
   function fromServer() {
@@ -79,6 +79,7 @@
 
   // ---- what is shown ----
   const say = (text) => { $("said").textContent = text; };
+  const write = (id, text) => { if ($(id).textContent !== text) $(id).textContent = text; };  // said aloud once
   const problem = (error) => { $("problem").hidden = !error; $("problem").textContent = error ? `${error.message}.` : ""; };
 
   async function guarded(work) {
@@ -89,7 +90,7 @@
 
   async function openClass(index) {
     Object.assign(state, { at: index, undo: [], queue: await transport.queue(index), place: -1, item: null });
-    $("figure").textContent = state.classes[index]?.figure || "";
+    standing();
     await advance();
   }
 
@@ -103,8 +104,8 @@
       $("empty").hidden = place >= 0;
       $("review").hidden = place < 0 && !state.item;
       try {
-        if (place >= 0) await show(place);
-        else { say("Every picture of this class is decided."); progress(); }
+        if (place < 0) { say("Every picture of this class is decided."); progress(); }
+        else if (!(await show(place, true))) continue;  // decided meanwhile in another window
         break;
       } catch (error) {
         if (!error.unusable) throw error;
@@ -115,13 +116,38 @@
     if (unusable.length) throw new Error(unusable.join("; "));
   }
 
-  async function show(place) {
-    const item = await transport.item(state.at, state.queue[place].n);
+  async function show(place, isOpenAlone = false) {  // returns whether the picture is shown
+    const one = state.queue[place], item = await transport.item(state.at, one.n);
+    one.verdict = item.verdict;
+    if (isOpenAlone && !isOpen(one)) return false;
     Object.assign(state, { place, item, taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0,
       shownAt: performance.now() });
     draw();
     progress();
+    standing();
     for (const one of state.queue.slice(place + 1, place + 1 + AHEAD)) transport.item(state.at, one.n).catch(() => {});
+    return true;
+  }
+
+  // ---- learning: the picture that is looked at stays as it is, the next ones have the new boxes ----
+  function standing() {  // figure, learning and advice of the class
+    const one = state.classes[state.at] || {}, isShown = state.item && state.item.version >= one.version;
+    const news = one.learned ? (isShown ? ": these boxes are new" : ": the next boxes are new") : "";
+    write("figure", one.figure || "");
+    write("learning", `${one.learning || ""}${news}${one.advice ? `; ${one.advice}` : ""}`);
+  }
+
+  function watch() {  // asks how learning goes while something learns
+    if (state.polling || !state.classes.some((one) => one.busy)) return;
+    state.polling = setTimeout(async () => {
+      const { saves } = state;
+      try {
+        const now = await transport.classes();
+        if (saves === state.saves) { state.classes.forEach((one, index) => Object.assign(one, now[index])); standing(); }
+        state.polling = null;
+        watch();
+      } catch { state.polling = null; }  // the next verdict says what is wrong
+    }, POLL);
   }
 
   function progress() {
@@ -189,17 +215,21 @@
   }
 
   // ---- verdicts ----
-  async function save(place, verdict, boxes, seconds) {
-    const reply = await transport.save({ class: state.at, n: state.queue[place].n, verdict, boxes, seconds });
-    state.queue[place].verdict = verdict;
-    state.classes[state.at].figure = $("figure").textContent = reply.figure || "";
+  async function save(place, said) {
+    state.saves += 1;
+    const reply = await transport.save({ class: state.at, n: state.queue[place].n, ...said });
+    state.queue[place].verdict = said.verdict;
+    Object.assign(state.classes[state.at], reply);
+    state.saves += 1;
+    standing();
+    watch();
   }
 
   const decide = (verdict, boxes = []) => guarded(async () => {
-    const { item, place } = state, seconds = Math.round(performance.now() - state.shownAt) / 1000;
-    await save(place, verdict, boxes, seconds);
+    const { item, place } = state, { version } = item, seconds = Math.round(performance.now() - state.shownAt) / 1000;
+    await save(place, { verdict, boxes, seconds, version });
     state.times.push(Math.min(seconds, 60));
-    state.undo.push({ place, verdict: item.verdict || "skip", boxes: item.boxes || [] });
+    state.undo.push({ place, verdict: item.verdict || "skip", boxes: item.boxes || [], version });
     say(`Saved: ${verdict === "boxes" ? `${boxes.length} box${boxes.length === 1 ? "" : "es"}` : $(verdict).lastChild.textContent.trim()}.`);
     await advance();
   });
@@ -207,7 +237,8 @@
   const undo = () => guarded(async () => {
     const last = state.undo[state.undo.length - 1];
     if (!last) return;
-    await save(last.place, last.verdict, last.verdict === "boxes" ? last.boxes : [], null);
+    const { verdict, boxes, version } = last;
+    await save(last.place, { verdict, boxes: verdict === "boxes" ? boxes : [], seconds: null, version, undo: true });
     state.undo.pop();
     $("empty").hidden = true;
     await show(last.place);
@@ -346,5 +377,6 @@
     $("class").value = first;
     await openClass(first);
     $("class").blur();
+    watch();
   });
 })();

@@ -8,8 +8,10 @@ import subprocess
 import threading
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
+from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.review.server import ReviewServer
 from lapsvm.pipelines.review.session import ReviewSession
 from lapsvm.pipelines.run.context import RunContext
@@ -21,12 +23,44 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
+def opened(run):
+    """Return a review of a run, which may write verdicts, as the command does."""
+    session = ReviewSession(RunContext.opened(run, "review", quiet=True))
+    session.context.run.files.claim([session.context.run.verdicts_file])
+    return session
+
+
 @pytest.fixture
 def session(run_copy):
     """The review of a small run that a test may change."""
-    opened = ReviewSession(RunContext.opened(run_copy, "review", quiet=True))
-    opened.context.run.files.claim([opened.context.run.verdicts_file])  # as the command does
-    return opened
+    return opened(run_copy)
+
+
+@pytest.fixture(scope="session")
+def refined(finished, tmp_path_factory):
+    """A refined run on the digits without verdicts; not to be changed."""
+    run = tmp_path_factory.mktemp("refined") / "RUN"
+    shutil.copytree(finished, run)
+    for line in (["refine", "--refine", "1", "--redo"], ["detect"], ["evaluate"]):
+        with pytest.raises(SystemExit) as end:
+            main([line[0], "--out", str(run), *line[1:], "--quiet"])
+        assert end.value.code == 0
+    return run
+
+
+@pytest.fixture
+def run(refined, tmp_path):
+    """A refined run that a test may change."""
+    return shutil.copytree(refined, tmp_path / "REFINED")
+
+
+@pytest.fixture
+def learning_session(run):
+    """The review of a refined run, whose classes learn."""
+    session = opened(run)
+    learning = session.learn()
+    yield session
+    learning.stop(30)
 
 
 class Client:
@@ -66,15 +100,29 @@ class Client:
         return json.loads(content)
 
 
-@pytest.fixture
-def served(session):
-    """Return a client of a review server, which ends with the test."""
+@contextmanager
+def serving(session):
+    """Serve a review while a block runs."""
     with ReviewServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield Client(server)
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def served(session):
+    """Return a client of a review server, which ends with the test."""
+    with serving(session) as client:
+        yield client
+
+
+@pytest.fixture
+def served_learning(learning_session):
+    """Return a client of a server whose classes learn."""
+    with serving(learning_session) as client:
+        yield client
 
 
 class Browser:

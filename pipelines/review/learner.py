@@ -1,0 +1,128 @@
+"""What a class learns from verdicts while a person looks: its refinement, from what is in memory.
+
+Nothing is extracted again but drawn boxes that no window covers, and no model is written. The next ``lapsvm run`` does
+that, and makes the same model of the same verdicts.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from lapsvm.arrays import Float64
+from lapsvm.detection import Detector
+from lapsvm.detection.picture_scores import best_boxes
+from lapsvm.features import ShardSet
+from lapsvm.latent import KnownBoxes
+
+from ..fitting.refining.chains import Chain, TrainedModels
+from ..fitting.refining.loading import LoadedPictures, fold_models
+from ..fitting.refining.refinement import Refinement
+from ..fitting.reviewed import ReviewedClass, mended_labels
+from ..fitting.tasks import FitTask
+from ..results.detectors import load_detectors, trained_tasks
+from ..run.context import RunContext
+from ..run.dataset import Labels, label_vector
+from ..run.progress import Reporter
+from ..run.verdicts import Verdict
+from ..shards.drawn import Drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a class has learned.
+
+    Attributes
+    ----------
+    detector : Detector
+        The model of all pictures.
+    boxes : dict of picture to (4,) float64
+        The best box of each positive picture that is in a fold, by the model that did not see it.
+    """
+
+    detector: Detector
+    boxes: dict[str, Float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A run in memory, whose classes learn from verdicts.
+
+    Attributes
+    ----------
+    context : RunContext
+    pictures : LoadedPictures
+    tasks : mapping of class to FitTask
+        Of the trained models.
+    detectors : mapping of class to Detector
+        The trained models.
+    refinement : Refinement
+        Its `models` and `drawn` are the next two.
+    models : dict of class to TrainedModels
+        With the labels of the verdicts that were learned last.
+    drawn : dict of picture to PictureWindows
+    known : dict of class to (mapping of row to KnownBoxes)
+        Of the verdicts that were learned last.
+    """
+
+    context: RunContext
+    pictures: LoadedPictures
+    tasks: Mapping[str, FitTask]
+    detectors: Mapping[str, Detector]
+    refinement: Refinement
+    models: dict[str, TrainedModels]
+    drawn: Drawn
+    known: dict[str, Mapping[int, KnownBoxes]]
+
+    @classmethod
+    def loaded(cls, context: RunContext, shards: ShardSet, reporter: Reporter) -> Self:
+        """Read windows and trained models.
+
+        Raises StageError if what training made is not there, or was made with other settings.
+        """
+        context = copy(context)  # what it has read is not read again
+        context.reporter = reporter
+        tasks = {task.name: task for task in trained_tasks(context, shards)}
+        detectors = {one.class_name: one for one in load_detectors(context, "learning", list(tasks.values()))}
+        folds = {name: fold_models(context, task, detectors[name], "learning") for name, task in tasks.items()}
+        pictures = LoadedPictures.of(context, shards)
+        known = {name: task.reviews.known for name, task in tasks.items()}
+        models, drawn = pictures.models(list(tasks.values()), detectors, folds), pictures.drawn(context, known.values())
+        stored, copy_bytes = pictures.pictures, pictures.copy_bytes
+        refinement = Refinement(context.settings, stored, models, drawn, reporter, copy_bytes)
+        _ = refinement.starts  # a pass over all windows, by models that verdicts do not change
+        return cls(context, pictures, tasks, detectors, refinement, models, drawn, known)
+
+    def learn(self, name: str, verdicts: Mapping[str, Verdict]) -> Learned:
+        """Return what a class learns from its verdicts, without "skip"."""
+        task = self._told(name, verdicts)
+        return self._learned(task, self.refinement.fit(task).chains)
+
+    def _told(self, name: str, verdicts: Mapping[str, Verdict]) -> FitTask:
+        """Return the task of a class with these verdicts, and prepare the refinement for it."""
+        shown = self._shown(name)
+        labels, reviews = mended_labels(ReviewedClass(name, verdicts), shown, self.pictures.pictures.ids)
+        self.models[name] = self.models[name]._replace(y=labels)
+        self.known[name] = reviews.known
+        drawn = self.pictures.drawn(self.context, self.known.values())
+        self.drawn.clear()
+        self.drawn.update(drawn)
+        return replace(self.tasks[name], y=labels, reviews=reviews)
+
+    def _shown(self, name: str) -> Labels:
+        """Return the labels (n,) of the data set."""
+        records = self.context.training_pictures
+        return label_vector([records[picture] for picture in self.pictures.pictures.ids], name)
+
+    def _learned(self, task: FitTask, chains: Sequence[Chain]) -> Learned:
+        whole, *others = chains
+        pictures, positive = self.pictures.pictures, self._shown(task.name) > 0
+        boxes: dict[str, Float64] = {}
+        for number, chain in enumerate(others, start=1):
+            own = np.flatnonzero(positive & (self.models[task.name].fold == number))
+            found, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, own, self.context.settings.detect)
+            boxes.update(zip((pictures.ids[row] for row in own), found, strict=True))
+        detector = Detector(task.name, whole.weights, whole.trained.intercept, pictures.scale)
+        return Learned(detector, boxes)
