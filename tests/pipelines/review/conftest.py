@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
+from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.review.server import ReviewServer
 from lapsvm.pipelines.review.session import ReviewSession
@@ -37,27 +38,27 @@ def session(run_copy):
 
 
 @pytest.fixture(scope="session")
-def refined(finished, tmp_path_factory):
-    """A refined run on the digits without verdicts; not to be changed."""
-    run = tmp_path_factory.mktemp("refined") / "RUN"
-    shutil.copytree(finished, run)
-    for line in (["refine", "--refine", "1", "--redo"], ["detect"], ["evaluate"]):
-        with pytest.raises(SystemExit) as end:
-            main([line[0], "--out", str(run), *line[1:], "--quiet"])
-        assert end.value.code == 0
-    return run
+def looked_at(fast, tmp_path_factory):
+    """A refined run on more digits, so that there is enough to look at; not to be changed."""
+    folder = tmp_path_factory.mktemp("more")
+    write_digits(folder / "digits", seed=3, n_train=110, n_test=10)
+    line = ["run", "--data", "voc", "--root", folder / "digits", "--out", folder / "RUN", *fast, "--refine", "1"]
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, line), "--quiet"])
+    assert end.value.code == 0
+    return folder / "RUN"
 
 
 @pytest.fixture
-def run(refined, tmp_path):
+def learning_run(looked_at, tmp_path):
     """A refined run that a test may change."""
-    return shutil.copytree(refined, tmp_path / "REFINED")
+    return shutil.copytree(looked_at, tmp_path / "LOOKED_AT")
 
 
 @pytest.fixture
-def learning_session(run):
+def learning_session(learning_run):
     """The review of a refined run, whose classes learn."""
-    session = opened(run)
+    session = opened(learning_run)
     learning = session.learn()
     yield session
     learning.stop(30)

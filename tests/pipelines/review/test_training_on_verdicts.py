@@ -21,6 +21,30 @@ CLASS, OTHER = "six", "three"
 REFINE = ["--refine", "1", "--redo", "--quiet"]
 
 
+@pytest.fixture(scope="session")
+def refined(finished, tmp_path_factory, made):
+    """A refined run on the digits without verdicts; not to be changed."""
+    import shutil
+
+    from lapsvm.pipelines.commands.verbs import main
+
+    run = tmp_path_factory.mktemp("refined") / "RUN"
+    shutil.copytree(finished, run)
+    for line in (["refine", *REFINE], ["detect", "--quiet"], ["evaluate", "--quiet"]):
+        with pytest.raises(SystemExit) as end:
+            main([line[0], "--out", str(run), *line[1:]])
+        assert end.value.code == 0
+    return run
+
+
+@pytest.fixture
+def run(refined, tmp_path):
+    """A refined run that a test may change."""
+    import shutil
+
+    return shutil.copytree(refined, tmp_path / "REFINED")
+
+
 def say(run, *verdicts):
     folder = RunFolder(run)
     folder.files.claim([folder.verdicts_file])
