@@ -2,9 +2,11 @@
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -124,6 +126,23 @@ def served_learning(learning_session):
     """Return a client of a server whose classes learn."""
     with serving(learning_session) as client:
         yield client
+
+
+@pytest.fixture
+def started():
+    """Start the command on a run as a user does; returns its process and its address."""
+    processes = []
+
+    def start(run):
+        line = [sys.executable, "-m", "lapsvm.pipelines", "review", "--out", str(run), "--no-browser"]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process, re.search(r"http://\S+", process.stdout.readline())[0]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 class Browser:

@@ -1,10 +1,7 @@
 """The page in a real browser: keys, mouse and touch save verdicts, and nothing that was saved is lost."""
 
 import json
-import re
 import signal
-import subprocess
-import sys
 
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
@@ -18,21 +15,9 @@ VIEW = "const view = document.querySelector('#whole').viewBox.baseVal; return [v
 
 
 @pytest.fixture
-def review(run_copy):
+def review(started, run_copy):
     """Start the command as a user does; returns its process and its address."""
-    started = []
-
-    def start():
-        line = [sys.executable, "-m", "lapsvm.pipelines", "review", "--out", str(run_copy), "--no-browser"]
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-        started.append(process)
-        return process, re.search(r"http://\S+", process.stdout.readline())[0]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    return lambda: started(run_copy)
 
 
 def lines(run):
@@ -176,3 +161,64 @@ def test_a_mailed_page_gives_its_verdicts_back(browser, session, run_copy, tmp_p
     of_class = read_verdicts(run_copy / "verdicts.jsonl").of_class(name)
     assert {picture: one.verdict for picture, one in of_class.items()} == {first: "boxes", second: "none"}
     assert all(one.order == "random" and len(one.pixels) == 32 and one.candidates for one in of_class.values())
+
+
+PICTURE = "return document.querySelector('#name').textContent"
+RECTANGLES = "return [...document.querySelectorAll('#whole rect')].map((one) => one.outerHTML).join()"
+PLACE = "const box = document.querySelector('#review').getBoundingClientRect(); return [box.top, box.height]"
+
+
+def test_boxes_become_new_while_one_looks_but_not_those_that_one_looks_at(
+    browser, served_learning, learning_session, learning_run
+):
+    browser.open(served_learning.server.address)
+    browser.wait(SHOWN)
+    assert browser.text("#learning") == ""
+    place = browser.run(PLACE)
+    for number in range(5):
+        before = browser.run(PICTURE)
+        browser.key("x")
+        after(browser, before)
+        if number < 4:
+            assert browser.text("#learning") == ""
+    picture, rectangles = browser.run(PICTURE), browser.run(RECTANGLES)
+    told = "document.querySelector('#learning').textContent"
+    browser.wait(f"{told}.startsWith('learned from 5 verdicts in')")
+    assert browser.text("#learning").endswith(": the next boxes are new")
+    assert browser.text("#figure").startswith("0 of 5 right")
+    assert (browser.run(PICTURE), browser.run(RECTANGLES)) == (picture, rectangles)
+    assert browser.run(PLACE) == place
+    browser.key("x")
+    following = after(browser, picture)
+    assert browser.text("#learning").endswith(": these boxes are new")
+    one = learning_session.classes[0]
+    row = next(row for row in one.rows if learning_session.ids[row] == following)
+    shown = browser.run("const box = document.querySelector('#whole rect.one');"
+                        " return ['x', 'y', 'width', 'height'].map((name) => Number(box.getAttribute(name)))")  # fmt: skip
+    (x1, y1, x2, y2), *_ = learning_session.candidates(one, row)[0]
+    assert shown == pytest.approx([x1, y1, x2 - x1, y2 - y1])
+    said = lines(learning_run)[-1]
+    assert said["picture"] == picture
+    old = learning_session.candidates(one, learning_session.ids.index(picture), 0)[0]
+    assert said["candidates"] == old  # those that were looked at
+    browser.reload()
+    browser.wait(SHOWN)
+    assert browser.text("#learning").endswith(": these boxes are new")
+
+
+def test_a_second_window_sees_what_was_decided_in_the_first(browser, served_learning, learning_session):
+    browser.open(served_learning.server.address)
+    first = browser.wait(SHOWN)
+    one = learning_session.classes[0]
+    for row in one.rows[1:4]:  # as another window does
+        assert served_learning.post({"class": 0, "n": row, "verdict": "none", "version": 0})[0] == 200
+    browser.key(" ")
+    assert after(browser, first) == learning_session.ids[one.rows[4]]
+    assert "4 of the first" in browser.text("#progress")
+
+
+def test_a_run_that_does_not_learn_says_why(browser, served, session):
+    session.learn()
+    browser.open(served.server.address)
+    browser.wait(SHOWN)
+    assert browser.text("#learning") == "the run has no refinement, so boxes stay as they are while you look"
