@@ -1,9 +1,7 @@
 """Classes that learn while a person looks: when, from what, whose boxes come next, and what the page says."""
 
 import json
-import signal
 import time
-import urllib.request
 from dataclasses import replace
 
 import numpy as np
@@ -381,44 +379,3 @@ def test_the_reply_to_a_verdict_says_how_learning_goes(served_learning, learning
     assert learned(learning_session)["learned"]
     first, *_ = served_learning.json("state")
     assert (first["version"], first["busy"]) == (1, False)
-
-
-# ---- the command ----
-def look(address, count):
-    """Say of so many pictures of the first class that no box is right, as the page does, and return the last reply."""
-    origin = "/".join(address.split("/")[:3])
-
-    def asked(path, body=None):
-        headers = {"Origin": origin, "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(address + path, data, headers)  # noqa: S310 - the command's own address
-        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-            return json.loads(reply.read())
-
-    rows = [one["n"] for one in asked("queue/0")][:count]
-    return [asked("verdict", {"class": 0, "n": row, "verdict": "none", "version": 0}) for row in rows][-1]
-
-
-def test_ctrl_c_ends_while_a_class_learns(started, learning_run, command):
-    process, address = started(learning_run)
-    assert look(address, 10)["busy"]
-    assert "is in use by process" in command("review", "--out", learning_run, "--no-browser").err
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in said
-    assert said.splitlines()[-1] == "lapsvm: interrupted; what is done is kept, the same command continues."
-    assert len((learning_run / "verdicts.jsonl").read_text().splitlines()) == 10
-
-
-def test_a_process_that_is_killed_while_a_class_learns_loses_no_verdict(started, learning_run):
-    process, address = started(learning_run)
-    assert look(address, 10)["busy"]
-    process.kill()
-    process.wait()
-    log = read_verdicts(learning_run / "verdicts.jsonl")
-    assert [len(of_class) for of_class in log.by_class.values()] == [10]
-    assert not log.damaged
-    _, address = started(learning_run)
-    assert look(address, 12)["learning"] == ""  # ten of them are no news
-    assert look(address, 15)["learning"] == "learning from 15 verdicts..."

@@ -193,8 +193,10 @@ def test_boxes_become_new_while_one_looks_but_not_those_that_one_looks_at(
     assert browser.text("#learning").endswith(": these boxes are new")
     one = learning_session.classes[0]
     row = next(row for row in one.rows if learning_session.ids[row] == following)
-    shown = browser.run("const box = document.querySelector('#whole rect.one');"
-                        " return ['x', 'y', 'width', 'height'].map((name) => Number(box.getAttribute(name)))")  # fmt: skip
+    shown = browser.run(
+        "const box = document.querySelector('#whole rect.one');"
+        " return ['x', 'y', 'width', 'height'].map((name) => Number(box.getAttribute(name)))"
+    )
     (x1, y1, x2, y2), *_ = learning_session.candidates(one, row)[0]
     assert shown == pytest.approx([x1, y1, x2 - x1, y2 - y1])
     said = lines(learning_run)[-1]
