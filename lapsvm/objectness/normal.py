@@ -21,7 +21,7 @@ from lapsvm.catalog import check_pixels
 from lapsvm.errors import DataError, InputError, ModelFileError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.model_files import read_model, write_model
-from lapsvm.objectness.regions import object_regions
+from lapsvm.objectness.regions import picture_regions
 
 FORMAT, VERSION = "lapsvm normal map", 1
 PATCHES = 20_000
@@ -213,10 +213,8 @@ class NormalMap:
             raise DataError(f"the network's maps must have the channels of the fit, {wanted}, got {got}.")
 
     def regions(self, pixels: Array) -> Float64:
-        """Return the regions of a picture's map in pixels of the picture; see `object_regions` and `map`."""
-        cells = self.map(pixels)
-        (height, width), (rows, columns) = pixels.shape[:2], cells.shape
-        return np.asarray(object_regions(cells) * ([width, height] * 2) / ([columns, rows] * 2))
+        """Return the regions of a picture's map in pixels of the picture; see `picture_regions` and `map`."""
+        return picture_regions(self.map(pixels), pixels.shape[:2])
 
 
 def distances(feature_map: Float32, patches: Float32, own: slice = slice(0)) -> Float32:

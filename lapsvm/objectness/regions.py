@@ -50,6 +50,26 @@ def object_regions(saliency: ArrayLike) -> Float64:
     return np.asarray(np.unique(np.concatenate([np.empty((0, 4)), *found]), axis=0))
 
 
+def picture_regions(saliency: ArrayLike, size: tuple[int, ...]) -> Float64:
+    """Return the regions of a map in pixels of the picture that it covers.
+
+    Parameters
+    ----------
+    saliency : array-like of shape (rows, columns)
+        See `object_regions`, also for the errors.
+    size : tuple of 2 ints
+        Height and width of the picture.
+
+    Returns
+    -------
+    ndarray of shape (m, 4), float64
+    """
+    regions = object_regions(saliency)  # which checks the map
+    (height, width), (rows, columns) = size, np.shape(saliency)
+    # multiplied first: the map's last column is then the picture's exactly
+    return np.asarray(regions * ([width, height] * 2) / ([columns, rows] * 2))
+
+
 def _checked(saliency: ArrayLike) -> Float32:
     """Return a map as float32; see `object_regions` for the errors."""
     cells = as_floats("a map of objectness", saliency, ndim=2)

@@ -14,7 +14,7 @@ from lapsvm.arrays import Array, Float32, Float64, check_finite, check_known
 from lapsvm.catalog import check_pixels
 from lapsvm.errors import DataError, OptionError
 from lapsvm.features.extractors.networks import RuntimeNetwork
-from lapsvm.objectness.regions import object_regions
+from lapsvm.objectness.regions import picture_regions
 
 DEFAULT_SIZE = 320
 """Side in pixels of the input of a network that takes any size."""
@@ -221,8 +221,5 @@ class SaliencyNetwork:
         return self._reading(outputs[self._reading.output])
 
     def regions(self, pixels: Array) -> Float64:
-        """Return the regions of a picture's map in pixels of the picture; see `object_regions` and `map`."""
-        cells = self.map(pixels)
-        (height, width), (rows, columns) = pixels.shape[:2], cells.shape
-        # multiplied first: the map's last column is then the picture's exactly
-        return np.asarray(object_regions(cells) * ([width, height] * 2) / ([columns, rows] * 2))
+        """Return the regions of a picture's map in pixels of the picture; see `picture_regions` and `map`."""
+        return picture_regions(self.map(pixels), pixels.shape[:2])
