@@ -58,6 +58,11 @@ class ClassReview:
     former: dict[str, list[Verdict]] = field(default_factory=dict)
 
     @property
+    def version(self) -> int:
+        """The place of the models of now in `models`."""
+        return len(self.models) - 1
+
+    @property
     def detector(self) -> Detector:
         """The detector that scores windows now."""
         return self.models[-1].detector

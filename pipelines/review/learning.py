@@ -147,7 +147,7 @@ class Learning:
         with self._lock:
             one = self._progress[index]
             said = {"learning": one.obstacle or one.sentence, "advice": one.advice, "learned": one.has_learned}
-            return {"version": len(self._classes[index].models) - 1, "busy": one.is_busy, **said}
+            return {"version": self._classes[index].version, "busy": one.is_busy, **said}
 
     def stop(self, patience: float = PATIENCE) -> bool:
         """Give up what is being learned, and return whether that has ended after so many seconds."""
@@ -181,8 +181,8 @@ class Learning:
         """Let the boxes of a class come from what it has learned."""
         one, progress = self._classes[index], self._progress[index]
         old = one.models[-1]
-        new = _with_boxes(old, learned)
-        moved = moved_share(old, new, [picture for picture in learned.boxes if picture not in one.decided()])
+        new, decided = _with_boxes(old, learned), one.decided()
+        moved = moved_share(old, new, [picture for picture in learned.boxes if picture not in decided])
         with self._lock:
             one.models.append(new)
             progress.moved.append(moved)

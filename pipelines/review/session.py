@@ -104,7 +104,7 @@ class ReviewSession:
 
         Raises LookupError if there is no such class, or the picture is none of it.
         """
-        version = len(self.classes[index].models) - 1
+        version = self.classes[index].version
         one, candidates, (height, width) = self._asked(index, row, version)
         said = self._verdict(one, row)
         return {
@@ -172,7 +172,7 @@ class ReviewSession:
         index, row = entry.get("class"), entry.get("n")
         if type(index) is not int or type(row) is not int or not 0 <= index < len(self.classes):
             raise LookupError(index)
-        version = entry.get("version", len(self.classes[index].models) - 1)
+        version = entry.get("version", self.classes[index].version)
         if type(version) is not int:
             raise LookupError(version)
         one, candidates, (height, width) = self._asked(index, row, version)
