@@ -272,7 +272,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         If the system fails to write, for instance because the disk is full.
     """
     path = Path(path).resolve()
-    _check_vacant(path)
+    check_vacant(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
@@ -294,8 +294,8 @@ def _replace_folder(temporary: Path, path: Path) -> None:
     os.replace(temporary, path)
 
 
-def _check_vacant(path: Path) -> None:
-    """Raise OptionError unless a new folder may take this name."""
+def check_vacant(path: Path) -> None:
+    """Raise OptionError unless `new_folder` may take this name: for callers with much to do before."""
     if path.is_dir() and any(path.iterdir()):
         raise OptionError(f"folder {path} must be empty or not exist, got a folder with files in it.")
     if path.exists() and not path.is_dir():

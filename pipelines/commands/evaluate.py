@@ -42,14 +42,16 @@ def chosen_form(options: Mapping[str, Any]) -> str:
 def evaluate_files(options: Mapping[str, Any]) -> None:
     """Evaluate result files of any program, in VOC layout or as COCO files."""
     iou, results, quiet = 0.5 if options["iou"] is None else options["iou"], options["results"], options["quiet"]
+    if (json_file := options["json_file"]) is not None and not json_file.parent.is_dir():
+        raise OptionError(f"option --json must name a file in a folder that is there, got {json_file}.")
     if options["coco"] is None:
         set_name = options["set_name"] or "test"
         table, title = evaluate_voc_files(options["root"], set_name, results, iou, quiet), f"{set_name} set"
     else:
         metrics = chosen_metrics(options["metrics"] or "voc")
         table, title = evaluate_coco(options["coco"], results, iou, metrics), results.name
-    if options["json_file"] is not None:
-        write_json(options["json_file"], table)
+    if json_file is not None:
+        write_json(json_file, table)
     if not quiet:
         print_table(table, f"{title}, IoU {iou:g}")
 

@@ -20,6 +20,7 @@ from lapsvm.detection.export import (
 )
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import Detections
+from lapsvm.files import check_vacant
 
 from ..results.detections import read_detections, stored_probabilities
 from ..run.context import RunContext
@@ -70,6 +71,7 @@ def export_run(options: Mapping[str, Any]) -> None:
     """
     format_name, copy = options["format_name"], options["copy"]
     check_export(format_name, copy, others=["onnx"])
+    check_vacant(options["to"])
     choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
     context = RunContext.opened(options["out"], "export", options["root"], quiet=options["quiet"])
     data = context.data

@@ -52,7 +52,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     to: Path = options["to"]
     if to.suffix != ".onnx" or to.exists() or to.is_symlink():
         raise OptionError(f"option --to must be a new file *.onnx for the format onnx, got {to}.")
-    if not to.parent.is_dir():  # before the comparison, which takes a minute
+    if not to.parent.is_dir():
         raise OptionError(f"option --to must name a file in a folder that is there, got {to}.")
 
 
@@ -79,6 +79,7 @@ def export_detector(options: Mapping[str, Any]) -> None:
     out, to = options["out"], options["to"]
     context = RunContext.opened(out, "export", options["root"], quiet=options["quiet"])
     reporter, chosen_set = context.reporter, checked_set(context, options["set_name"])
+    known = known_boxes(context, chosen_set)  # refused before the comparison, which takes a minute
     predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
     network, name = _network(predictor, context.settings.features.extractors)
     content = detector_file(_content(predictor), network, name, _metadata(predictor, network, name))
@@ -89,7 +90,7 @@ def export_detector(options: Mapping[str, Any]) -> None:
         for number, record in enumerate(pictures):
             compared.append(_compare_picture(predictor, detector, record, equal=number % (COMPARED // EQUAL) == 0))
             bar.step()
-    for line in _summary(compared, [one.class_name for one in predictor.detectors], known_boxes(context, chosen_set)):
+    for line in _summary(compared, [one.class_name for one in predictor.detectors], known):
         reporter.say(line)
     write_atomically(to, content)
     reporter.say(f"{to}: {len(content) / 1e6:.1f} MB, {len(predictor.detectors)} classes")

@@ -85,20 +85,35 @@ def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
     return None if own is None else AnnotatedBoxes(own, frozenset(record.id for record in records))
 
 
+def check_boxes(context: RunContext) -> None:
+    """Raise the errors of `known_boxes`, if it has one for a set of the run, and keep nothing of the boxes.
+
+    For commands that train before they evaluate: what evaluation cannot read is refused first, and training still sees
+    no box.
+    """
+    if context.settings.data.boxes:
+        _read_attached(context)
+        return
+    for set_name in context.data.records:
+        context.data.dataset.ground_truth(set_name)
+
+
 def _attached(context: RunContext) -> AttachedBoxes:
     """Return the boxes of ``data.boxes``, which are read once per command; its first call reports on them."""
     if context.attached_boxes is None:
-        try:
-            attached = attach_boxes(context.settings.data.boxes, context.data.records, context.data.classes)
-        except AnnotationError as error:
-            raise AnnotationError(
-                f"{str(error).rstrip('.')}; evaluate with other --boxes, or with '' for none."
-            ) from None
-        for sentence in attached.sentences:
+        context.attached_boxes = _read_attached(context)
+        for sentence in context.attached_boxes.sentences:
             context.reporter.say(sentence)
-        context.attached_boxes = attached
     boxes: AttachedBoxes = context.attached_boxes
     return boxes
+
+
+def _read_attached(context: RunContext) -> AttachedBoxes:
+    """Return the boxes of ``data.boxes``; its error names the way out."""
+    try:
+        return attach_boxes(context.settings.data.boxes, context.data.records, context.data.classes)
+    except AnnotationError as error:
+        raise AnnotationError(f"{str(error).rstrip('.')}; give other --boxes, or '' for none.") from None
 
 
 def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> AttachedBoxes:

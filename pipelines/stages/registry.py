@@ -14,6 +14,7 @@ from lapsvm.errors import MissingError
 from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.parsing import chosen_metrics, named_extractors
+from ..results.known_boxes import check_boxes
 from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.folder import RunFolder
@@ -64,6 +65,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         check_trusted(context.settings.features.extractors, context.named)
     check_folders(context)
     places = _new_places(context, old, values)
+    if "evaluate" in names[1:]:  # hours after the first stage
+        check_boxes(context)
     if line and names[0] != "extract":
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
@@ -72,6 +75,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         check_outputs(context)
         if options.get("verdicts"):
             merge_verdicts(run, options["verdicts"])
+        _ = context.verdicts  # read before the first stage: training takes them
         if names[0] not in FIRST_STAGES and places:
             run.save_settings(old.with_values(places), context.command_line)
         for name in names:

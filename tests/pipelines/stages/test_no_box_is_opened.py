@@ -135,7 +135,29 @@ def test_attached_boxes_are_opened_by_evaluation_alone(name, words, finished, di
     for verb in ("evaluate", "report"):
         told = refused(verb, "--out", runs[1])
         assert words in told
-        assert "evaluate with other --boxes, or with '' for none." in told
+        assert "give other --boxes, or '' for none." in told
+
+
+@pytest.mark.parametrize("broken", ["the set's own", "boxes.json", "boxes/000001.xml"])
+def test_boxes_that_evaluation_cannot_read_are_refused_before_the_first_stage(broken, roots, tmp_path, refused):
+    data = ["--data", "voc", "--root", roots[broken == "the set's own"], *EXTRACTION, "--C", "1"]
+    if broken != "the set's own":
+        path = tmp_path / broken
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("<annotation><object>")
+        data += ["--boxes", path if path.suffix == ".json" else path.parent]
+    assert ".json" in (told := refused("run", *data, "--out", tmp_path / "RUN")) or ".xml" in told
+    assert not (tmp_path / "RUN").exists()
+
+
+def test_a_run_that_has_checked_the_boxes_trains_without_them(roots, tmp_path, command, made):
+    runs = []
+    for root in (roots[0], roots[2]):
+        runs.append(tmp_path / f"RUN{len(runs)}")
+        assert command("run", "--data", "voc", "--root", root, *EXTRACTION, "--C", "1", "--out", runs[-1]).status == 0
+    first, other = (made(run, *SO_FAR) for run in runs)
+    assert first == other
+    assert made(runs[0], "evaluation.json") != made(runs[1], "evaluation.json")
 
 
 def test_only_evaluation_opens_attached_boxes():
