@@ -206,6 +206,23 @@ def write_atomically(path: str | Path, *content: bytes | memoryview) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def unshare(path: Path) -> None:
+    """Replace a file that has other names by a copy of its own, before it is written in place.
+
+    Copies of a folder by hard links (``cp -l``, ``rsync --link-dest``) share their files; what is replaced as a whole
+    changes one of them alone in any case. A missing file and a symbolic link stay.
+
+    Raises
+    ------
+    MissingError, DataError, WriteError
+        If it cannot be copied.
+    """
+    with suppress(FileNotFoundError):
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            write_atomically(path, read_regular(path, "file"))
+
+
 def temporary_name(path: Path) -> Path:
     """Return a new temporary name for a path, in its folder, that `remove_stale` recognises."""
     return path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"

@@ -1,6 +1,7 @@
 """The lock of a run folder: one process at a time; errors name the process that has it.
 
-A file of that name that this program did not write, or that has other names too, is refused and stays as it is.
+A file of that name that this program did not write is refused and stays as it is. One that has other names too, as in a
+copy of the folder by hard links, is replaced by a new file, so that each copy has a lock of its own.
 """
 
 import errno
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lapsvm.errors import LapsvmError, MissingError, SettingsError, WriteError
-from lapsvm.files import lock_descriptor, open_flags, open_regular
+from lapsvm.files import lock_descriptor, open_flags, open_regular, unshare
 
 LOCK = ".lock"
 _HOLDER = re.compile(rb"process \d+ on .*\)", re.DOTALL)
@@ -66,13 +67,19 @@ def _acquire(folder: Path) -> int:
             is_named = path.exists() and os.path.samestat(os.fstat(lock), path.stat())
         except OSError:
             holder = _text(lock).decode(errors="replace") or "another process"
+            linked = " This lock has other names, as in a copy by hard links: that copy may be the one in use."
+            more = linked if os.fstat(lock).st_nlink > 1 else ""
             os.close(lock)
-            raise SettingsError(f"run folder {folder} is in use by {holder}.") from None
-        if is_named and _is_ours(lock):
+            raise SettingsError(f"run folder {folder} is in use by {holder}.{more}") from None
+        if is_named and _is_ours(lock) and os.fstat(lock).st_nlink < 2:
             return lock
-        os.close(lock)
-        if is_named:  # if not, another process, whose command was refused, removed the file
-            raise SettingsError(f"lock {path} was not written by lapsvm, so it is not replaced; move it away.")
+        try:
+            if is_named and not _is_ours(lock):
+                raise SettingsError(f"lock {path} was not written by lapsvm, so it is not replaced; move it away.")
+            if is_named:
+                unshare(path)  # while the old file is locked: a process that waits for it finds the new one
+        finally:
+            os.close(lock)  # if it has no name, another process replaced it, or removed it as its command was refused
 
 
 def _open(path: Path) -> int:
@@ -86,18 +93,18 @@ def _open(path: Path) -> int:
 
 
 def is_lock(path: Path) -> bool:
-    """Return whether a path is a lock file of this program."""
+    """Return whether a path is a lock file of this program that has no other name."""
     try:
         with open_regular(path, "lock") as file:
-            return _is_ours(file.fileno())
+            return os.fstat(file.fileno()).st_nlink < 2 and _is_ours(file.fileno())
     except LapsvmError:
         return False
 
 
 def _is_ours(lock: int) -> bool:
-    """Return whether an open file is empty or says who holds it, and has no other name."""
+    """Return whether an open file is empty or says who holds it."""
     status = os.fstat(lock)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > _TEXT:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _TEXT:
         return False
     text = _text(lock)
     return not text or _HOLDER.fullmatch(text) is not None

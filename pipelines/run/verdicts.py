@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lapsvm.errors import DataError, WriteError
-from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular
+from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, unshare
 
 from .folder import RunFolder
 from .limits import listed, shown
@@ -146,6 +146,7 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
         If the system fails to write. What was written before is still there.
     """
     content = "".join(verdict.line() for verdict in verdicts).encode()
+    unshare(path)
     try:
         flags = open_flags("O_RDWR", "O_CREAT", "O_APPEND", "O_NOFOLLOW", "O_CLOEXEC")
         with os.fdopen(os.open(path, flags, 0o666), "ab+") as file:

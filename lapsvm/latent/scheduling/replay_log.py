@@ -26,6 +26,7 @@ import numpy as np
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import BestWindows
 from lapsvm.errors import WriteError
+from lapsvm.files import unshare
 from lapsvm.latent.scheduling.pool import PassAnswer
 
 _HEAD = struct.Struct("<32sQQ")
@@ -51,6 +52,7 @@ class ReplayLog:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         self.n_replayed = 0
+        unshare(self.path)
         try:
             self._file = self.path.open("r+b" if self.path.exists() else "w+b")
         except OSError as error:

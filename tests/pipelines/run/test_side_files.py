@@ -239,16 +239,6 @@ def test_a_lock_of_another_program_names_no_holder_and_stays(run_copy, refused, 
     assert path.read_bytes() == content
 
 
-def test_a_lock_with_another_name_stays(run_copy, tmp_path, refused):
-    path, mine = run_copy / ".lock", tmp_path / "mine"
-    path.unlink()
-    mine.write_bytes(b"")
-    os.link(mine, path)
-    before = mine.stat().st_mtime_ns
-    assert "was not written by lapsvm" in refused("report", "--out", run_copy)
-    assert mine.stat().st_mtime_ns == before
-
-
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_a_lock_that_is_no_file_is_refused_at_once(run_copy, refused, make):
     path = run_copy / ".lock"
