@@ -56,8 +56,7 @@ class ReviewedClass:
         labels = y.copy()
         for row, picture in enumerate(ids):
             if picture in self.verdicts:
-                one = self.verdicts[picture]
-                labels[row] = {"boxes": 1, "absent": -1, "none": labels[row]}[one.verdict]
+                labels[row] = self.verdicts[picture].label(int(labels[row]))
         return labels
 
     def known(self, ids: Sequence[str], labels: Labels) -> dict[int, KnownBoxes]:

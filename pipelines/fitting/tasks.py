@@ -16,6 +16,7 @@ from lapsvm.latent import LatentSolution
 
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash, label_vector
+from ..run.denied import denial
 from ..run.ownership import is_of_another_program
 from ..shards.importing import imported_content
 from .reviewed import ReviewedClass, Reviews, mended_labels
@@ -47,6 +48,12 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
     stored = set(shards.image_ids)
     in_order = [record for image_id, record in by_id.items() if image_id in stored]
     return [_class_task(context, shards, records, in_order, name) for name in context.data.classes]
+
+
+def denied_tasks(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, str]:
+    """Return class -> why it cannot be learned, for those whose verdicts leave too few pictures (`run.denied`)."""
+    mended = [task for task in tasks if task.reviews.labels_key]
+    return {task.name: reason for task in mended if (reason := denial(context.settings.train, task.y))}
 
 
 def _class_task(

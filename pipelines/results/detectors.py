@@ -68,8 +68,7 @@ def trained_classes(context: RunContext, stage: str) -> Mapping[str, Detector]:
 
 def has_models(context: RunContext) -> bool:
     """Return whether the run has a model of some class, trained or final."""
-    run, names = context.run, context.data.classes
-    return any(path(name).is_file() for path in (run.model, run.first_model) for name in names)
+    return any(context.run.has_model(name) for name in context.data.classes)
 
 
 def model_hashes(context: RunContext) -> dict[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 from lapsvm.detection.picture_scores import best_boxes
+from lapsvm.errors import OneClassError
 from lapsvm.features import ShardSet
 from lapsvm.latent import KnownBoxes
 
@@ -21,10 +22,11 @@ from ..fitting.refining.chains import Chain, TrainedModels
 from ..fitting.refining.loading import LoadedPictures, fold_models
 from ..fitting.refining.refinement import Refinement
 from ..fitting.reviewed import ReviewedClass, mended_labels
-from ..fitting.tasks import FitTask
+from ..fitting.tasks import FitTask, denied_tasks
 from ..results.detectors import load_detectors, trained_tasks
 from ..run.context import RunContext
 from ..run.dataset import Labels, label_vector
+from ..run.denied import denial
 from ..run.progress import Reporter
 from ..run.verdicts import Verdict
 from ..shards.drawn import Drawn
@@ -85,6 +87,8 @@ class Learner:
         context = copy(context)  # what it has read is not read again
         context.reporter = reporter
         tasks = {task.name: task for task in trained_tasks(context, shards)}
+        for name in denied_tasks(context, list(tasks.values())):
+            del tasks[name]
         detectors = {one.class_name: one for one in load_detectors(context, "learning", list(tasks.values()))}
         folds = {name: fold_models(context, task, detectors[name], "learning") for name, task in tasks.items()}
         pictures = LoadedPictures.of(context, shards)
@@ -104,6 +108,10 @@ class Learner:
         """Return the task of a class with these verdicts, and prepare the refinement for it."""
         shown = self._shown(name)
         labels, reviews = mended_labels(ReviewedClass(name, verdicts), shown, self.pictures.pictures.ids)
+        if reason := denial(self.context.settings.train, labels):
+            raise OneClassError(f"{name} {reason}.")
+        if name not in self.tasks:
+            raise OneClassError(f"{name} had too few pictures when the review began; lapsvm run learns it.")
         self.models[name] = self.models[name]._replace(y=labels)
         self.known[name] = reviews.known
         drawn = self.pictures.drawn(self.context, self.known.values())

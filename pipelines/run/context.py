@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,10 +14,11 @@ from lapsvm.cluster import Cluster
 from lapsvm.features import ShardSet, open_shards
 
 from .dataset import RunData, moved, open_run_data
+from .denied import denial, labels_after, without_classes
 from .folder import RunFolder, Timing
 from .progress import Reporter
 from .settings import Settings
-from .verdicts import VerdictLog, read_verdicts
+from .verdicts import VerdictLog, merge_verdicts, read_verdicts
 
 PRECISION = 0.9
 OTHER = "other"
@@ -103,7 +105,24 @@ class RunContext:
         data = open_run_data(self.settings.data, self.settings.seed)
         for name, reason in data.skipped.items():
             self.reporter.say(f"class {name} is left out: it {reason}")
-        return data
+        return self._without_denied(data)
+
+    def _without_denied(self, data: RunData) -> RunData:
+        """Return the data without the classes that training has left out by their verdicts: they have no model."""
+        if not any(self.run.has_model(name) for name in data.classes):  # not trained yet, or a copy without models
+            return data
+        reasons = {}
+        for name in data.classes:
+            if self.verdicts.of_class(name) and not self.run.has_model(name):
+                y = labels_after(self.verdicts.of_class(name), data.records[self.train_set], name)
+                reasons[name] = denial(self.settings.train, y)
+        return without_classes(data, {name: reason for name, reason in reasons.items() if reason})
+
+    def leave_out(self, reasons: Mapping[str, str]) -> None:
+        """Go on without some classes, class -> why as the end of "it ..."; OneClassError if none is left."""
+        self.data = without_classes(self.data, reasons)
+        for name, reason in reasons.items():
+            self.reporter.warn(f"class {name} is left out: it {reason}")
 
     @cached_property
     def verdicts(self) -> VerdictLog:
@@ -112,6 +131,11 @@ class RunContext:
         if verdicts.damage:
             self.reporter.warn(verdicts.damage)
         return verdicts
+
+    def merge_verdicts(self, path: Path) -> None:
+        """Take the verdicts of a file into the run; errors are those of `merge_verdicts`."""
+        merge_verdicts(self.run, path)
+        self.__dict__.pop("verdicts", None)  # to be read again
 
     @property
     def train_set(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,16 @@ NO_SET = "none"  # the name of the test set of a run without one
 
 @dataclass(frozen=True)
 class RunData:
-    """A data set opened for a run: learnable classes, skipped ones with the reason, and the pictures of each set."""
+    """A data set opened for a run: learnable classes, skipped ones with the reason, and the pictures of each set.
+
+    `denied` are the classes that verdicts of a person leave with too few pictures, with the reason.
+    """
 
     dataset: Dataset
     classes: tuple[str, ...]
     skipped: dict[str, str]
     records: dict[str, list[ImageRecord]]
+    denied: Mapping[str, str] = field(default_factory=dict)
 
 
 def moved(settings: Settings, root: str | Path | None) -> Settings:

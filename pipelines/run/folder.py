@@ -109,6 +109,14 @@ class RunFolder:
         """Return the file of a class's detector before refinement."""
         return self.first_models / f"{class_name}.safetensors"
 
+    def has_model(self, class_name: str) -> bool:
+        """Return whether there is a trained or final model of a class."""
+        return self.model(class_name).is_file() or self.first_model(class_name).is_file()
+
+    def models_of(self, class_name: str) -> list[Path]:
+        """Return every file that training and refinement write of a class."""
+        return [of(class_name) for of in (self.model, self.first_model, self.fold_models, self.held_out)]
+
     def fold_models(self, class_name: str) -> Path:
         """Return the file of a class's models without a fold, before refinement."""
         return self.models_of_folds / f"{class_name}.safetensors"

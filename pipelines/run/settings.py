@@ -137,6 +137,11 @@ class TrainSettings:
         constants = (self.C, self.J, self.trim) if self.learner == "latent_svm" else (self.C,)
         return any(len(set(values)) > 1 for values in constants)
 
+    @property
+    def least_pictures(self) -> int:
+        """How many positive, and negative, pictures a class needs: one for each fold where folds choose constants."""
+        return self.folds if self.needs_folds else 1
+
 
 @dataclass(frozen=True)
 class RefineSettings:

@@ -60,6 +60,10 @@ class Verdict:
     order: str = "next"
     seconds: float | None = None
 
+    def label(self, y: int) -> int:
+        """Return the label of the picture after the verdict: +1, -1, or `y` where it settles none."""
+        return {"boxes": 1, "absent": -1}.get(self.verdict, y)
+
     def line(self) -> str:
         """Return the line of the file, with its end."""
         entry = {

@@ -80,7 +80,7 @@ def _objectness(context: RunContext) -> ObjectnessRequest:
 
     A normal map is fitted later, when the sizes of the features are known.
     """
-    check_classes(context.settings.objectness, context.data.classes)
+    check_classes(context.settings.objectness, [*context.data.classes, *context.data.denied])
     text = context.settings.objectness.source
     source = None if text == NORMAL else open_objectness(text, device=context.device)
     records = context.data.records[context.train_set]

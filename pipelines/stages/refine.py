@@ -33,7 +33,7 @@ def run(context: RunContext) -> None:
     if not context.settings.refine.rounds:
         return
     shards = finished_shards(context, "refine", context.train_set)
-    check_classes(context.settings.objectness, context.data.classes)
+    check_classes(context.settings.objectness, [*context.data.classes, *context.data.denied])
     trained = trained_tasks(context, shards)
     detectors = {detector.class_name: detector for detector in load_detectors(context, "refine", trained)}
     _check_verdicts(trained)

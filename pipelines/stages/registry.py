@@ -22,7 +22,6 @@ from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter
 from ..run.recipes import resolved, sizes_are_open
 from ..run.settings import Settings
-from ..run.verdicts import merge_verdicts
 
 Stage = Callable[[RunContext], None]
 FIRST_STAGES = ("extract", "import")
@@ -74,7 +73,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     with run.lock(command), cluster as context.cluster:
         check_outputs(context)
         if options.get("verdicts"):
-            merge_verdicts(run, options["verdicts"])
+            context.merge_verdicts(options["verdicts"])
         _ = context.verdicts  # read before the first stage: training takes them
         if names[0] not in FIRST_STAGES and places:
             run.save_settings(old.with_values(places), context.command_line)

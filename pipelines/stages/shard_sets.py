@@ -6,7 +6,7 @@ from pathlib import Path
 from lapsvm.errors import SettingsError
 
 from ..fitting.selection import check_folds
-from ..fitting.tasks import FitTask, is_done, is_refinement, stored_provenance
+from ..fitting.tasks import FitTask, denied_tasks, is_done, is_refinement, stored_provenance
 from ..results.detectors import final_task, trained_tasks, training_shards
 from ..run.context import RunContext
 from ..shards.jobs import Picture, ShardJobs, make_shards, measure_shards
@@ -80,7 +80,8 @@ def _check_models(context: RunContext, shards_are_done: bool) -> None:
     """
     tasks = trained_tasks(context, training_shards(context) if shards_are_done else None)
     if "train" in context.stages:
-        check_folds(context.settings, {task.name: task.y for task in tasks})
+        denied = denied_tasks(context, tasks)  # which training leaves out
+        check_folds(context.settings, {task.name: task.y for task in tasks if task.name not in denied})
     before = context.run.settings().data.train_set
     for task in tasks if not context.redo else ():
         _check_train_set(context, task, before)

@@ -22,6 +22,7 @@ from ..fitting.selection import Choice, check_folds, choose_constants, undecided
 from ..fitting.tasks import (
     FitTask,
     decisive,
+    denied_tasks,
     fit_tasks,
     fitted_detector,
     has_other_data,
@@ -38,12 +39,15 @@ from ..shards.projection import projection_of
 
 
 def run(context: RunContext) -> None:
-    """Train the classes that have no model yet.
+    """Train the classes that have no model yet, and leave out those that verdicts leave with too few pictures.
 
     Raises StageError if there are no shards, SettingsError if there are models trained with other settings.
     """
     shards = finished_shards(context, "train", context.train_set)
     tasks = fit_tasks(context, shards)
+    if denied := denied_tasks(context, tasks):
+        context.leave_out(denied)
+        tasks = [task for task in tasks if task.name not in denied]
     to_do: Sequence[FitTask] = [task for task in tasks if context.redo or not is_complete(context, task)]
     if not context.redo:
         to_do = _resumed_tasks(context, tasks, to_do)
@@ -62,6 +66,7 @@ def run(context: RunContext) -> None:
                 counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:
             context.run.remove_training()
+    context.run.remove(path for name in denied for path in context.run.models_of(name))
 
 
 def _resumed_tasks(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:

@@ -64,7 +64,7 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
 
     Cross-validation needs a positive and a negative picture for each fold, training with given constants one of both.
     """
-    needed = settings.train.folds if settings.train.needs_folds else 1
+    needed = settings.train.least_pictures
     positive, negative = count_labels(records)
     small = [name for name in classes if min(positive[name], negative[name]) < needed]
     if not small:

@@ -14,7 +14,7 @@ from lapsvm.pipelines.review.learner import Learner
 from lapsvm.pipelines.review.learning import ADVICE, STOP, StopRule, moved_share, n_changed
 from lapsvm.pipelines.review.session import ReviewSession
 from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.verdicts import Verdict, read_verdicts
+from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
 from lapsvm.pipelines.shards import drawn
 from lapsvm.pipelines.shards.windows import UnusableError
 
@@ -225,6 +225,25 @@ def test_a_failure_is_one_sentence_and_loses_nothing(learning_session, learning_
     assert learning_session.item(0, learning_session.classes[0].rows[6])["version"] == 0
     say(learning_session, range(5, 10))
     assert learned(learning_session)["learning"].startswith("learned from 10 verdicts")
+
+
+def test_a_class_that_loses_all_its_pictures_says_so_and_others_learn(learning_session):
+    say(learning_session, range(len(learning_session.classes[0].rows)), verdict="absent")
+    assert "learning failed: six has no positive and" in learned(learning_session)["learning"]
+    say(learning_session, index=1)
+    assert learned(learning_session, 1)["learned"]
+
+
+def test_a_review_that_begins_without_pictures_of_a_class_teaches_the_others(learning_run):
+    context = RunContext.opened(learning_run, "review", quiet=True)
+    context.run.files.claim([context.run.verdicts_file])
+    shown = [one.id for one in context.data.records["trainval"] if one.labels["six"] == 1]
+    append_verdicts(context.run.verdicts_file, [Verdict(picture, "six", "absent") for picture in shown])
+    session = ReviewSession(context)
+    session.learn()
+    say(session, index=1)
+    assert learned(session, 1)["learned"]
+    session.learning.stop(30)
 
 
 def test_a_run_that_lost_its_trained_models_says_so(learning_run):
