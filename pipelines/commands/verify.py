@@ -39,7 +39,8 @@ def verify_run(options: Mapping[str, Any], threads: int) -> None:
     ImageError, MissingError
         If a picture cannot be read.
     ShardError
-        If files are damaged and not removed. It names the first; all are reported before.
+        If files are damaged and not removed, or are not there though a command listed them. It names the first; all are
+        reported before.
     """
     run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
     pictures, remove = options["pictures"], options["remove"]
@@ -52,6 +53,9 @@ def verify_run(options: Mapping[str, Any], threads: int) -> None:
         if pictures:
             intact = list(_picture_checks(run, options["root"], {path for path, _ in failures}))
             failures += failed_checks(reporter, "verify pictures", intact, threads)
+        lost = _lost(run)
+        for path in lost:
+            reporter.say(f"{path} is not there: it was lost, or the command that makes it was interrupted.")
         for path, reason in failures:
             removable = run.files.owns(path) and not is_of_another_program(path)
             reporter.say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
@@ -62,6 +66,9 @@ def verify_run(options: Mapping[str, Any], threads: int) -> None:
         kinds = "damaged, or made from other pictures" if pictures else "damaged"
         count = f"{len(failures)} of {len(jobs)} files are {kinds}, the first is {failures[0][0]}"
         raise ShardError(f"{count}; verify with --remove, then run again to make only these again.")
+    if lost and not remove:
+        count = f"{len(lost)} of {len(lost) + len(jobs)} files are not there, the first is {lost[0]}"
+        raise ShardError(f"{count}; lapsvm run makes only these again.")
     reporter.say(f"{len(jobs) - len(failures)} files are intact" + (f", {removed} removed." if removed else "."))
 
 
@@ -83,6 +90,15 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         for path in sorted(folder.glob("*.safetensors")):
             if run.files.lists(path):
                 yield path, read
+
+
+def _lost(run: RunFolder) -> list[Path]:
+    """Return the shards, models and what they share that a command listed, and that are not there.
+
+    A copy of a run may be without any shards, or without any models.
+    """
+    kinds = [f"{name}/*.safetensors" for name in ("shards/*", "models") if any(run.path.glob(f"{name}/*.safetensors"))]
+    return run.files.lost(*kinds, run.normal_map.name, run.projection.name)
 
 
 def _shards(run: RunFolder) -> list[Path]:

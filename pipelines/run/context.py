@@ -11,13 +11,14 @@ from typing import Any, Self
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
+from lapsvm.errors import StageError
 from lapsvm.features import ShardSet, open_shards
 
 from .dataset import RunData, moved, open_run_data
 from .denied import denial, labels_after, without_classes
 from .folder import RunFolder, Timing
 from .progress import Reporter
-from .settings import Settings
+from .settings import IMPORTED, Settings
 from .verdicts import VerdictLog, merge_verdicts, read_verdicts
 
 PRECISION = 0.9
@@ -148,7 +149,11 @@ class RunContext:
         return {record.id: record for record in self.data.records[self.train_set]}
 
     def shards(self, set_name: str) -> ShardSet:
-        """Open the shards of a set."""
+        """Open the shards of a set; StageError if some that were made are not there any more."""
+        if lost := self.run.lost_shards(set_name):
+            count = f"{lost[0]} is not there" + (f", nor are {len(lost) - 1:,} more" if len(lost) > 1 else "")
+            verb = "import" if self.settings.windows.method == IMPORTED else "extract"
+            raise StageError(f"shards of set {set_name!r} must all be there, but {count}; run lapsvm {verb} first.")
         return open_shards(self.run.shards(set_name))
 
     def trained_model(self, class_name: str) -> Path:

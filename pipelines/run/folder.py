@@ -19,6 +19,7 @@
     RUN/.lock                           the process that uses the folder
 """
 
+import glob
 import json
 import math
 import platform
@@ -100,6 +101,11 @@ class RunFolder:
     def has_shards(self, set_name: str) -> bool:
         """Return whether there are shards of a set; a finished run may have been copied without them."""
         return any(self.shards(set_name).glob("*.safetensors"))
+
+    def lost_shards(self, set_name: str) -> list[Path]:
+        """Return the shards of a set that a command listed, and that are not there; none where all are gone."""
+        pattern = f"shards/{glob.escape(set_name)}/*.safetensors"
+        return self.files.lost(pattern) if self.has_shards(set_name) else []
 
     def model(self, class_name: str) -> Path:
         """Return the file of a class's detector."""

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from lapsvm.detection.detector import FORMAT
@@ -67,6 +68,16 @@ class OwnedFiles:
             self._store(self._names() | new)
         for parent in dict.fromkeys(path.parent for path in claimed):
             parent.mkdir(parents=True, exist_ok=True)
+
+    def lost(self, *patterns: str) -> list[Path]:
+        """Return the listed files that are not there, sorted, of those whose relative path matches a pattern."""
+        names = (name for name in self._names() if any(fnmatchcase(name, pattern) for pattern in patterns))
+        return sorted(path for name in names if not os.path.lexists(path := self.folder / name))
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Take files that are not there off the list, because they belong to the folder no more."""
+        if gone := {self._name(path) for path in paths if not os.path.lexists(path)} & self._names():
+            self._store(self._names() - gone)
 
     def remove(self, paths: Iterable[Path]) -> list[Path]:
         """Remove the files that this program wrote, and return them; they stay listed."""

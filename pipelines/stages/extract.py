@@ -70,7 +70,7 @@ def extract_sets(context: RunContext) -> None:
     train_jobs = [*to_do[context.train_set], *sets[context.train_set].unmeasured]
     forecast_objectness(context, objectness, [record for _, members in train_jobs for record in members])
     for name, jobs in sets.items():
-        make_set(context, f"extract {name}", jobs, to_do[name])
+        make_set(context, name, f"extract {name}", jobs, to_do[name])
         measure_stored(context, name, jobs)
         report_left_out(context, name)
 

@@ -26,7 +26,7 @@ def run(context: RunContext) -> None:
     to_do = claim_shards(context, sets)
     context.save_settings()
     for name, jobs in sets.items():
-        make_set(context, f"import {name}", jobs, to_do[name])
+        make_set(context, name, f"import {name}", jobs, to_do[name])
         for sentence in jobs.summary():
             context.reporter.say(sentence)
         report_left_out(context, name)

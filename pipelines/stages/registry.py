@@ -11,6 +11,7 @@ from typing import Any
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 from lapsvm.errors import MissingError
+from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.parsing import chosen_metrics, named_extractors
@@ -161,7 +162,7 @@ def _check_pictures(context: RunContext) -> None:
     """Raise MissingError if a picture of the run's shards is not in the data set."""
     for set_name, records in context.data.records.items():
         ids = {record.id for record in records}
-        stored = context.shards(set_name).image_ids if context.run.has_shards(set_name) else ()
+        stored = open_shards(context.run.shards(set_name)).image_ids if context.run.has_shards(set_name) else ()
         if missing := [image_id for image_id in stored if image_id not in ids]:
             raise MissingError(
                 f"data folder {context.settings.data.root} must have the pictures of the run, but lacks "

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lapsvm.errors import SettingsError
+from lapsvm.features import open_shards
 
 from ..fitting.selection import check_folds
 from ..fitting.tasks import FitTask, denied_tasks, is_done, is_refinement, stored_provenance
-from ..results.detectors import final_task, trained_tasks, training_shards
+from ..results.detectors import final_task, trained_tasks
 from ..run.context import RunContext
 from ..shards.jobs import Picture, ShardJobs, make_shards, measure_shards
 from ..shards.placement import ShardJob
@@ -41,7 +42,9 @@ def _say_changes(context: RunContext, set_name: str, jobs: ShardJobs[Picture]) -
         context.reporter.say(f"set {set_name}: {jobs.placement.changes}; the features of the others are kept")
 
 
-def make_set(context: RunContext, title: str, jobs: ShardJobs[Picture], to_do: Sequence[ShardJob]) -> None:
+def make_set(
+    context: RunContext, set_name: str, title: str, jobs: ShardJobs[Picture], to_do: Sequence[ShardJob]
+) -> None:
     """Copy, change and make the shards of one set, here or on the cluster."""
     for path in jobs.carried_over(to_do):
         jobs.carry_over(path)
@@ -52,6 +55,7 @@ def make_set(context: RunContext, title: str, jobs: ShardJobs[Picture], to_do: S
             from ..shards.cluster import extract_on_cluster
 
             extract_on_cluster(context, context.cluster, jobs, to_do, title, counts)
+    context.run.files.forget(context.run.lost_shards(set_name))  # all that belong in it are there now
 
 
 def measure_stored(context: RunContext, set_name: str, jobs: ShardJobs[Picture]) -> None:
@@ -78,7 +82,8 @@ def _check_models(context: RunContext, shards_are_done: bool) -> None:
     Raises OneClassError if a class has too few pictures for training. With `shards_are_done` models are compared with
     the shards, too.
     """
-    tasks = trained_tasks(context, training_shards(context) if shards_are_done else None)
+    folder = context.run.shards(context.train_set)
+    tasks = trained_tasks(context, open_shards(folder) if shards_are_done else None)
     if "train" in context.stages:
         denied = denied_tasks(context, tasks)  # which training leaves out
         check_folds(context.settings, {task.name: task.y for task in tasks if task.name not in denied})

@@ -66,7 +66,9 @@ def run(context: RunContext) -> None:
                 counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:
             context.run.remove_training()
-    context.run.remove(path for name in denied for path in context.run.models_of(name))
+    gone = [path for name in denied for path in context.run.models_of(name)]
+    context.run.remove(gone)
+    context.run.files.forget(gone)
 
 
 def _resumed_tasks(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:

@@ -46,6 +46,46 @@ def test_what_is_removed_is_made_again_to_the_same_bytes(run_copy, command, made
     assert changed == [shard]
 
 
+@pytest.mark.parametrize(
+    "name", ["shards/trainval/0000001.safetensors", "shards/test/0000000.safetensors", "models/six.safetensors"]
+)
+def test_a_file_that_is_lost_is_named_and_made_again(run_copy, command, refused, made, name):
+    before, path = made(run_copy), run_copy / name
+    path.unlink()
+    said = command("verify", "--out", run_copy)
+    assert said.status == 2
+    assert f"{path} is not there: it was lost, or the command that makes it was interrupted." in said.err
+    assert "1 of " in said.err
+    assert "lapsvm run makes only these again." in said.err
+    if name.startswith("shards/trainval"):
+        page = ["review", "--page", run_copy.parent / "page.html"]
+        export = ["export", "--to", run_copy.parent / "X", "--format", "coco"]
+        for verb, *more in (page, export, ["evaluate"], ["report"], ["refine", "--refine", "1"], ["train"], ["detect"]):
+            line = refused(verb, "--out", run_copy, *more)
+            assert "extract first." in line
+            assert "trained with" not in line
+    assert command("run", "--out", run_copy, "--quiet").status == 0
+    assert made(run_copy) == before
+    assert command("verify", "--out", run_copy).status == 0
+
+
+def test_a_copy_without_shards_is_whole_and_works(run_copy, command):
+    shutil.rmtree(run_copy / "shards")
+    for verb in ("verify", "evaluate"):
+        assert command(verb, "--out", run_copy, "--quiet").status == 0
+
+
+def test_shards_of_pictures_that_are_gone_are_not_lost(finished, digits, tmp_path, command):
+    root, run = shutil.copytree(digits, tmp_path / "data"), shutil.copytree(finished, tmp_path / "RUN")
+    for path in (root / "ImageSets" / "Main").glob("*trainval.txt"):
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:20]))
+    shards = len(list(run.glob("shards/trainval/*")))
+    assert command("run", "--out", run, "--root", root, "--redo", "--quiet").status == 0
+    assert len(list(run.glob("shards/trainval/*"))) < shards
+    for verb in ("verify", "evaluate", "report"):
+        assert command(verb, "--out", run, "--quiet").status == 0
+
+
 def test_a_folder_without_files_is_told_from_a_whole_one(tmp_path, command):
     said = command("verify", "--out", tmp_path / "none")
     assert said.status == 2
