@@ -10,8 +10,7 @@ from scipy.io import loadmat, savemat
 from scipy.sparse import csr_matrix
 
 from lapsvm.errors import ExternalFileError, LapsvmError, MissingError
-from lapsvm.features.external import mat_files
-from lapsvm.features.external.mat_files import _READER, read_mat_variables
+from lapsvm.features.external.mat_files import read_mat_variables
 
 TYPES = ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?")
 
@@ -134,49 +133,6 @@ def test_hundreds_of_thousands_of_empty_cells_are_read(tmp_path, order, compress
     assert [one.size for one in read_mat_variables(tmp_path / "a.mat")["boxes"]] == [0] * 3
     (tmp_path / "a.mat").write_bytes(cells(300_000))
     assert len(read_mat_variables(tmp_path / "a.mat")["boxes"]) == 300_000
-
-
-def test_the_process_that_reads_is_kept_and_replaced(tmp_path):
-    savemat(tmp_path / "a.mat", {"x": np.eye(2)})
-    read_mat_variables(tmp_path / "a.mat")
-    process = _READER._process
-    read_mat_variables(tmp_path / "a.mat")
-    assert _READER._process is process
-    process.kill()
-    with pytest.raises(ExternalFileError, match="the process that reads it ended"):
-        read_mat_variables(tmp_path / "a.mat")
-    np.testing.assert_array_equal(read_mat_variables(tmp_path / "a.mat")["x"], np.eye(2))
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the program that ends at once is a script")
-def test_a_process_that_cannot_start_is_a_sentence(tmp_path, monkeypatch):
-    path, stub = tmp_path / "a.mat", tmp_path / "python"
-    savemat(path, {"boxes": np.ones((2, 4))})
-    stub.write_text("#!/bin/sh\nexit 3\n")
-    stub.chmod(0o755)
-    _READER._end()
-    with monkeypatch.context() as changed:
-        changed.setattr("sys.executable", str(stub))
-        with pytest.raises(ExternalFileError, match="damaged: the process that reads it ended"):
-            read_mat_variables(path)
-    assert read_mat_variables(path)["boxes"].shape == (2, 4)
-
-
-def test_what_ctrl_c_leaves_of_an_answer_is_not_that_to_the_next_file(tmp_path, monkeypatch):
-    for name in "ab":
-        savemat(tmp_path / f"{name}.mat", {name: np.eye(2)})
-    read_mat_variables(tmp_path / "a.mat")
-    process = _READER._process
-
-    def interrupted(stream):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(mat_files.pickle, "load", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            read_mat_variables(tmp_path / "a.mat")
-    assert list(read_mat_variables(tmp_path / "b.mat")) == ["b"]
-    assert process.poll() is not None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork beside threads
