@@ -257,9 +257,46 @@ def check_image(path: str | Path) -> str:
     return pixel_hash(_decoded(path, reduced=True))
 
 
+def as_pixels(picture: Any) -> Pixels:
+    """Return a picture as 8-bit RGB, from a file, a picture of Pillow or an array.
+
+    Parameters
+    ----------
+    picture : str, Path, PIL.Image.Image or ndarray
+        An array must be (h, w, 3) uint8 RGB. Files and Pillow's pictures are read by the rules of `read_image`.
+
+    Returns
+    -------
+    ndarray of shape (h, w, 3), uint8 RGB
+
+    Raises
+    ------
+    MissingError, ImageError
+        As `read_image`.
+    InputError, ShapeError
+        If it is none of these, or no picture.
+    """
+    from PIL import Image
+
+    if isinstance(picture, str | Path):
+        return read_image(picture)
+    if isinstance(picture, Image.Image):
+        what = f"of Pillow ({getattr(picture, 'filename', '') or picture.mode})"
+        with _described_errors(what):
+            _check_header(what, picture)
+            return _upright(picture)
+    if not isinstance(picture, np.ndarray):
+        raise InputError(
+            f"a picture must be a path, a picture of Pillow, or an array (h, w, 3) of uint8, got "
+            f"{type(picture).__name__}."
+        )
+    check_pixels(picture)
+    return picture
+
+
 def _decoded(path: str | Path, reduced: bool) -> Pixels:
     """Return the pixels of a file; if `reduced` and it is a JPEG file, those of a smaller grey picture."""
-    from PIL import ExifTags, Image, ImageOps
+    from PIL import Image
 
     register_heic()
     with _described_errors(path), open_regular(path, "picture") as file, Image.open(file) as picture:
@@ -267,11 +304,18 @@ def _decoded(path: str | Path, reduced: bool) -> Pixels:
         if reduced:
             width, height = picture.size
             picture.draft("L", (max(1, width // 8), max(1, height // 8)))
-        picture.load()  # some formats have their EXIF data behind the pixels
-        is_upright = picture.getexif().get(ExifTags.Base.Orientation, 1) == 1
-        pixels = np.array(_rgb(picture if is_upright else ImageOps.exif_transpose(picture)))
+        pixels = _upright(picture)
     _check_size(path, pixels.shape[1], pixels.shape[0])  # an icon's header does not state its size
     return pixels
+
+
+def _upright(picture: Any) -> Pixels:
+    """Return the pixels of an opened picture, turned by its EXIF data."""
+    from PIL import ExifTags, ImageOps
+
+    picture.load()  # some formats have their EXIF data behind the pixels
+    is_upright = picture.getexif().get(ExifTags.Base.Orientation, 1) == 1
+    return np.array(_rgb(picture if is_upright else ImageOps.exif_transpose(picture)))
 
 
 @cache

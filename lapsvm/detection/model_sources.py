@@ -49,6 +49,18 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     return list(files.values())
 
 
+def model_paths(models: object) -> list[Path]:
+    """Return one path, or a sequence of paths, as a list; InputError if it is something else, or there are none."""
+    paths = [models] if isinstance(models, str | Path) else models
+    if not isinstance(paths, Iterable) or isinstance(paths, bytes):
+        raise InputError(f"models must be a path, or a sequence of paths, got {type(models).__name__}.")
+    found = list(paths)
+    wrong = [type(path).__name__ for path in found if not isinstance(path, str | Path)]
+    if wrong or not found:
+        raise InputError(f"models must be one path or more, got {wrong[0] if wrong else 'none'}.")
+    return [Path(path) for path in found]
+
+
 def check_together(detectors: Sequence[Detector], files: Sequence[Path]) -> None:
     """Raise SettingsError if two models are of one class, or were trained on different windows or features."""
     counts = Counter(detector.class_name for detector in detectors)

@@ -7,19 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lapsvm.arrays import Array
-from lapsvm.catalog import Pixels, read_image
+from lapsvm.arrays import Array, check_count
+from lapsvm.catalog import Pixels, as_pixels
 from lapsvm.detection import model_sources
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import Detected
 from lapsvm.detection.prepared import prepare_windows, window_scores
 from lapsvm.detection.score_maps import ScoreMap
 from lapsvm.detection.scored_picture import ScoredPicture
+from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.proposals import picture_windows
 
 ModelPaths = str | Path | Sequence[str | Path]
+Picture = Any
+"""A path, a picture of Pillow, or an array (h, w, 3) of uint8: see `lapsvm.catalog.as_pixels`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +100,8 @@ class Predictor:
         InputError
             If an argument breaks its rule, or the extractor gives other features.
         """
-        paths = [models] if isinstance(models, str | Path) else models
-        files = model_sources.model_files(map(Path, paths))
+        paths = model_sources.model_paths(models)
+        files = model_sources.model_files(paths)
         detectors = [Detector.load(path).whole for path in files]
         model_sources.check_together(detectors, files)
         model_sources.check_threshold(detectors, files, threshold)
@@ -110,12 +113,12 @@ class Predictor:
         recorded = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
         return cls(detectors, opened, proposals, recorded, rules, threshold)
 
-    def __call__(self, picture: Pixels | str | Path) -> dict[str, Detected]:
+    def __call__(self, picture: Picture) -> dict[str, Detected]:
         """Return the boxes of every class in a picture.
 
         Parameters
         ----------
-        picture : ndarray of shape (h, w, 3), uint8 RGB, or path
+        picture : path, PIL.Image.Image, or ndarray of shape (h, w, 3), uint8 RGB
 
         Returns
         -------
@@ -128,27 +131,27 @@ class Predictor:
         MissingError, ImageError
             If a file is missing, or cannot be read as a picture.
         InputError, ShapeError
-            If an array is no picture.
+            If it is something else, or an array is no picture.
         """
         return self.scored(picture).detections()
 
-    def scored(self, picture: Pixels | str | Path) -> ScoredPicture:
+    def scored(self, picture: Picture) -> ScoredPicture:
         """Return a picture with the scores of its windows, for both detections and score maps.
 
         Parameters
         ----------
-        picture : ndarray or path
+        picture : path, PIL.Image.Image or ndarray
             As for a call, with the same errors.
         """
-        pixels = read_image(picture) if isinstance(picture, str | Path) else picture
+        pixels = as_pixels(picture)
         return self._scored_among(pixels, picture_windows(pixels, self.windows, self.seed))
 
-    def score_maps(self, picture: Pixels | str | Path) -> dict[str, ScoreMap]:
+    def score_maps(self, picture: Picture) -> dict[str, ScoreMap]:
         """Return where in a picture every class scores.
 
         Parameters
         ----------
-        picture : ndarray or path
+        picture : path, PIL.Image.Image or ndarray
             As for a call, with the same errors.
 
         Returns
@@ -160,9 +163,9 @@ class Predictor:
         scored = self.scored(picture)
         return {detector.class_name: scored.score_map(detector.class_name) for detector in self.detectors}
 
-    def among(self, pixels: Pixels, boxes: Array) -> dict[str, Detected]:
+    def among(self, picture: Picture, boxes: Array) -> dict[str, Detected]:
         """Return the boxes of every class among some windows of a picture, float32 (n, 4), as a call does."""
-        return self._scored_among(pixels, boxes).detections()
+        return self._scored_among(as_pixels(picture), boxes).detections()
 
     def _scored_among(self, pixels: Pixels, boxes: Array) -> ScoredPicture:
         """Return a picture with the scores of some windows."""
@@ -170,17 +173,27 @@ class Predictor:
         scores = window_scores(prepared, self.detectors, self.extractor)
         return ScoredPicture(prepared.size, boxes, scores, self.detectors, self.detection, self.threshold)
 
-    def many(
-        self, pictures: Iterable[Pixels | str | Path], threads: int | None = None
-    ) -> Iterator[dict[str, Detected]]:
+    def many(self, pictures: Iterable[Picture], threads: int | None = None) -> Iterator[dict[str, Detected]]:
         """Yield the boxes in each of several pictures, in their order.
 
         Parameters
         ----------
-        pictures : iterable of arrays or paths
+        pictures : iterable of paths, PIL.Image.Image or arrays
             As for a call.
         threads : int, optional
-            Pictures at a time; by default as many as there are processors.
+            Pictures at a time, 1 or more; by default as many as there are processors.
+
+        Raises
+        ------
+        InputError
+            If `threads` is no whole number above 0, or `pictures` cannot be iterated, or is a single path. The errors
+            of a call come with the picture that has them.
         """
-        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        count = (os.cpu_count() or 1) if threads is None else check_count("threads", threads)
+        if isinstance(pictures, str | bytes | Path) or not isinstance(pictures, Iterable):
+            raise InputError(f"pictures must be a sequence of pictures, got {type(pictures).__name__}.")
+        return self._each(pictures, count)
+
+    def _each(self, pictures: Iterable[Picture], threads: int) -> Iterator[dict[str, Detected]]:
+        with ThreadPoolExecutor(threads) as pool:
             yield from pool.map(self, pictures)

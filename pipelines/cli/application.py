@@ -21,7 +21,7 @@ import typer
 from lapsvm.errors import LapsvmError
 
 from ..run.limits import printable
-from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, leave
+from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, Farewell, leave
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
@@ -35,6 +35,7 @@ def call(app: typer.Typer, arguments: list[str], name: str | None = None) -> Non
     warnings.filterwarnings("ignore", module=r"PIL\.")  # messages of a picture's decoder are reported with its name
     if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
         sys.stdout.reconfigure(errors="backslashreplace")
+    Farewell.line = LINE
     with interruptible() as interruption:
         try:
             status, line = _outcome(app, arguments, name)
@@ -42,7 +43,7 @@ def call(app: typer.Typer, arguments: list[str], name: str | None = None) -> Non
             if not interruption.came:
                 raise
         if interruption.came:  # the parser may have caught it and handed out another status
-            status, line = INTERRUPTED, LINE
+            status, line = INTERRUPTED, Farewell.line
     if line:
         typer.echo(line, err=True)
     sys.exit(status)
@@ -64,7 +65,7 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
     except ParserError as error:
         reason = error.format_message()  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED, LINE
+        return INTERRUPTED, Farewell.line
     except SystemExit as error:
         if _is_completion(arguments):
             return (FAILED if error.code else 0), ""

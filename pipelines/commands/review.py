@@ -13,13 +13,15 @@ from typing import Any
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.errors import OptionError
+from lapsvm.files import open_regular
 
+from ..cli.signals import Farewell
 from ..review.assembly import write_page
 from ..review.mended.verdicts import MendedExport, unseen_pictures
 from ..review.server import ReviewServer
 from ..review.session import ReviewSession
 from ..run.context import RunContext
-from ..run.verdicts import add_verdicts, merge_verdicts
+from ..run.verdicts import add_verdicts, check_own_verdicts, merge_verdicts
 
 
 def review_run(options: Mapping[str, Any]) -> None:
@@ -29,6 +31,8 @@ def review_run(options: Mapping[str, Any]) -> None:
     """
     if options["page"] and options["merge"]:
         raise OptionError("options --page and --merge must not go together; merge first.")
+    if options["page"]:
+        _check_page(options["page"])
     as_bytes(options["memory"])  # refused now, not when something is learned
     threads = options["jobs"] or os.cpu_count() or 1
     context = RunContext.opened(options["out"], "review", options["root"], threads=threads, quiet=options["quiet"])
@@ -37,7 +41,7 @@ def review_run(options: Mapping[str, Any]) -> None:
         if options["merge"]:
             _merge(options, context)
             return
-        run.files.check([run.verdicts_file])
+        check_own_verdicts(run)
         session = ReviewSession(context, options["class_name"])
         if options["page"]:
             _write(session, options["page"])
@@ -68,10 +72,18 @@ def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) ->
     return add_verdicts(context.run, [one for one in verdicts if one.picture not in unseen])
 
 
+def _check_page(path: Path) -> None:
+    """Raise OptionError unless the page may be written: in a folder that is there, over no file of another kind."""
+    if not path.parent.is_dir():
+        raise OptionError(f"option --page must name a file in a folder that is there, got {path}.")
+    if path.exists():
+        with open_regular(path, "page") as file:
+            if b"<title>Review of boxes</title>" not in file.read(4096):
+                raise OptionError(f"option --page must name a new file, or a page of this kind, got {path}.")
+
+
 def _write(session: ReviewSession, path: Path) -> None:
-    """Write the page as one file, but over no file of another kind."""
-    if path.exists() and b"<title>Review of boxes</title>" not in path.read_bytes()[:4096]:
-        raise OptionError(f"option --page must name a new file, or a page of this kind, got {path}.")
+    """Write the page as one file."""
     count = write_page(session, path)
     out = session.context.run.path
     session.context.reporter.say(
@@ -85,6 +97,8 @@ def _serve(session: ReviewSession, port: int, *, browse: bool) -> None:
     learning = session.learn()
     with ReviewServer(session, port) as server:
         print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
+        out = shlex.quote(str(session.context.run.path))
+        Farewell.line = f"lapsvm: the review has ended, every verdict is saved; train on them: lapsvm run --out {out}"
         opened = _open_browser(server.address) if browse else None
         try:
             server.serve_forever(poll_interval=0.2)

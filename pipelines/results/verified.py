@@ -78,6 +78,8 @@ class Verified:
         return {"right": self.right, "of": self.of, "low": low, "high": high}
 
     def __str__(self) -> str:
+        if self.of == self.among:  # nothing is left to be uncertain of
+            return f"{self.right} of {self.of} right: {100 * self.right / self.of:.0f} %, of all pictures"
         low, high = self.interval
         return f"{self.right} of {self.of} right: {100 * low:.0f} to {100 * high:.0f} %"
 

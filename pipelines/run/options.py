@@ -55,7 +55,8 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Windows", BEGIN,
         Option("windows", "--windows", str, "The method that proposes windows.", "windows.method", main="extract"),
-        Option("windows_mode", SET, str, "The mode of selective search: fast or quality.", "windows.mode"),
+        Option("windows_mode", SET, str, "The mode of windows: single (of selective_search alone), fast or quality.",
+               "windows.mode"),
         Option("max_windows", "--max-windows", int, "The number of windows per picture.", "windows.max_windows",
                rule=COUNT, main="*"),
         Option("max_area", SET, float, "The largest window, as a share of the picture.", "windows.max_area",

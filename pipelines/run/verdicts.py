@@ -7,12 +7,13 @@ line that is cut short. A later line of the same picture and class replaces an e
 import json
 import math
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lapsvm.errors import DataError, WriteError
+from lapsvm.errors import DataError, SettingsError, WriteError
 from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, unshare
 
 from .folder import RunFolder
@@ -187,6 +188,21 @@ def merge_verdicts(run: RunFolder, path: Path) -> int:
     return add_verdicts(run, [one for of_class in given.by_class.values() for one in of_class.values()])
 
 
+def check_own_verdicts(run: RunFolder) -> None:
+    """Raise SettingsError, with the way out, if lapsvm did not write the run's file of verdicts.
+
+    Training takes one that was put there by hand, too, but nothing is added to it.
+    """
+    path = run.verdicts_file
+    if path.is_file() and not run.files.owns(path) and read_verdicts(path).by_class:
+        merge = f"lapsvm review --out {shlex.quote(str(run.path))} --merge FILE"
+        raise SettingsError(
+            f"verdicts {path} were put there by hand, so nothing is added to them; move the file away and take it in "
+            f"with {merge}."
+        )
+    run.files.check([path])
+
+
 def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> int:
     """Append the verdicts that a run does not have yet, and return how many there were.
 
@@ -195,6 +211,7 @@ def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> int:
     present = read_verdicts(run.verdicts_file)
     new = [one for one in verdicts if present.of_class(one.class_name).get(one.picture) != one]
     if new:
+        check_own_verdicts(run)
         run.files.claim([run.verdicts_file])
         append_verdicts(run.verdicts_file, new)
     return len(new)

@@ -34,6 +34,42 @@ def test_nothing_in_a_file_of_weights_is_run(nets, tmp_path, capsys):
     assert "this ran" not in capsys.readouterr().out
 
 
+def quantised(tensor):
+    return torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, on kinds of tensors that it may drop
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda one: one.to_sparse(), "must hold plain tensors of numbers, got the sparse tensor mix.weight"),
+        (lambda one: one.to("meta"), "must hold plain tensors of numbers, got the meta tensor mix.weight"),
+        (quantised, "must hold plain tensors of numbers, got the quantised tensor mix.weight"),
+        (lambda one: one.to(torch.int8), "do not fit: mix.weight must be of type float32, got int8"),
+        (lambda one: one.to(torch.bool), "do not fit: mix.weight must be of type float32, got bool"),
+        (lambda one: one.to(torch.complex64), "do not fit: mix.weight must be of type float32, got complex64"),
+    ],
+)
+def test_tensors_without_plain_numbers_are_refused(nets, tmp_path, change, sentence):
+    path, state = tmp_path / "net.pth", nets.Colours().state_dict()
+    torch.save({**state, "mix.weight": change(state["mix.weight"])}, path)
+    with pytest.raises(DataError, match=rf"weights .*net\.pth {sentence}\.$"):
+        open_extractor(f"torch:tiny_nets:colours?weights={path}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_other_precisions_are_taken(nets, tmp_path, dtype):
+    path = tmp_path / "net.pth"
+    torch.save({name: one.to(dtype) for name, one in nets.Colours().state_dict().items()}, path)
+    assert open_extractor(f"torch:tiny_nets:colours?weights={path}")(PICTURE, BOXES).dtype == np.float32
+
+
+def test_a_factory_that_makes_a_network_without_numbers_is_refused(nets, monkeypatch):
+    monkeypatch.setattr(nets, "colours", lambda: nets.Colours().to("meta"))
+    with pytest.raises(DataError, match="network tiny_nets:colours must hold plain tensors of numbers, got the meta"):
+        open_extractor("torch:tiny_nets:colours")
+
+
 @pytest.mark.parametrize("name", ["junk.pth", "junk.safetensors"])
 @pytest.mark.parametrize("content", [b"", b"junk", b"\x00" * 64])
 def test_a_file_that_holds_no_weights_is_named(nets, tmp_path, name, content):

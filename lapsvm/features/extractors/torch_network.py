@@ -46,6 +46,7 @@ def open_torch(spec: Spec, machine: Machine) -> PooledNetwork:
     device = choose_device(machine.device)
     try:
         module = _factory_module(torch, spec.file or "", weights, seed)
+        _check_plain(torch, f"network {spec.file}", module.state_dict())
         network = TorchNetwork(spec.file or "", module, device, machine.threads)
         return PooledNetwork(network, hash_of_state(module), name=network.name, **(_COLOURS | options))
     except SystemExit as error:  # of the factory or its module; a program that it ends would seem to have succeeded
@@ -100,6 +101,7 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, Any]:
 def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:
     """Return a module with the weights of a file's content."""
     state = _state_dict(torch, path, content)
+    _check_plain(torch, f"weights {path}", state)
     there, wanted = _shapes(state), _shapes(module.state_dict())
     differing = sorted(name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name))
     if differing:
@@ -107,8 +109,27 @@ def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:
         got = f"shape {there[name]}" if name in there else "none"
         want = f"have shape {wanted[name]}" if name in wanted else "not be there"
         raise DataError(f"weights {path} do not fit: {name} must {want}, got {got}.")
-    module.load_state_dict(state, assign=True)
+    own = module.state_dict()
+    for name in wanted:
+        if state[name].is_floating_point() != own[name].is_floating_point() or state[name].is_complex():
+            kinds = [str(value.dtype).removeprefix("torch.") for value in (own[name], state[name])]
+            raise DataError(f"weights {path} do not fit: {name} must be of type {kinds[0]}, got {kinds[1]}.")
+    try:
+        module.load_state_dict(state, assign=True)
+    except Exception as error:  # of hooks of the user's module, too
+        raise DataError(f"weights {path} do not fit: {_first_line(error)}.") from error
     return module
+
+
+def _check_plain(torch: Any, what: str, state: Mapping[str, Any]) -> None:
+    """Raise DataError unless every tensor holds its numbers one by one: sparse and quantised ones, say, do not."""
+    for name, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        kinds = {"meta": value.is_meta, "quantised": value.is_quantized, "nested": value.is_nested}
+        kinds["sparse"] = value.layout is not torch.strided
+        if kind := next((kind for kind, is_so in kinds.items() if is_so), ""):
+            raise DataError(f"{what} must hold plain tensors of numbers, got the {kind} tensor {name}.")
 
 
 def _shapes(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import ExifTags, Image
 
 from lapsvm.catalog import read_image
 from lapsvm.detection import Predictor
-from lapsvm.errors import InputError, MissingError, ShapeError
+from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,59 @@ def test_a_class_has_boxes_scores_and_probabilities_best_first(predictor, pictur
 def test_pixels_and_paths_give_the_same_boxes(predictor, pictures):
     for path in pictures[:2]:
         check_equal(predictor(read_image(path)), predictor(path))
+
+
+def test_pictures_of_pillow_are_taken_as_files_are(predictor, pictures, tmp_path):
+    with Image.open(pictures[0]) as picture:
+        check_equal(predictor(picture), predictor(pictures[0]))
+        turned = tmp_path / "turned.png"
+        exif = Image.Exif()
+        exif[ExifTags.Base.Orientation] = 6
+        picture.save(turned, exif=exif)
+    for mode in ("RGB", "L", "RGBA", "P", "1", "CMYK"):
+        with Image.open(turned) as picture:
+            path = tmp_path / f"{mode}.tif"
+            picture.convert(mode).save(path)
+        with Image.open(path) as picture:
+            check_equal(predictor(picture), predictor(path))
+    with Image.open(turned) as picture:
+        check_equal(predictor(picture), predictor(turned))
+    check_equal(next(predictor.many([Image.fromarray(read_image(pictures[1]))])), predictor(pictures[1]))
+
+
+@pytest.mark.parametrize("value", [None, 3, 2.5, b"abc", [[[1, 2, 3]]], {"a": 1}, object()])
+def test_what_is_no_picture_is_an_error_of_input(predictor, value):
+    for call in (predictor, predictor.scored, predictor.score_maps, lambda one: next(predictor.many([one]))):
+        with pytest.raises(InputError, match="a picture must be a path, a picture of Pillow, or an array"):
+            call(value)
+
+
+def test_a_picture_of_pillow_that_cannot_be_read_is_an_error_of_pictures(predictor, pictures, tmp_path):
+    (tmp_path / "cut.jpg").write_bytes(pictures[0].read_bytes()[:-200])
+    with Image.open(tmp_path / "cut.jpg") as cut, pytest.raises(ImageError, match="cannot be read whole"):
+        predictor(cut)
+    with pytest.raises(ImageError, match="must have at least one pixel"):
+        predictor(Image.new("RGB", (0, 5)))
+    with pytest.raises(ImageError, match="32 bits"):
+        predictor(Image.new("F", (30, 20)))
+
+
+@pytest.mark.parametrize("models", [None, 3, b"RUN", [], [None], ["RUN", 3]])
+def test_models_must_be_paths(models):
+    with pytest.raises(InputError, match="models must be"):
+        Predictor.open(models)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
+def test_the_number_of_threads_is_one_or_more(predictor, pictures, threads):
+    with pytest.raises(InputError, match="threads must be a whole number of 1 or more"):
+        predictor.many(pictures, threads)
+
+
+@pytest.mark.parametrize("value", ["photo.jpg", Path("photo.jpg"), None, 3])
+def test_many_takes_several_pictures(predictor, value):
+    with pytest.raises(InputError, match="pictures must be a sequence of pictures"):
+        predictor.many(value)
 
 
 def test_threads_change_nothing(predictor, pictures):

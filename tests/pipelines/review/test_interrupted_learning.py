@@ -30,7 +30,9 @@ def test_ctrl_c_ends_while_a_class_learns(started, learning_run, command):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in said
-    assert said.splitlines()[-1] == "lapsvm: interrupted; what is done is kept, the same command continues."
+    assert "the same command continues" not in said
+    train = f"lapsvm run --out {learning_run}"
+    assert said.splitlines()[-1] == f"lapsvm: the review has ended, every verdict is saved; train on them: {train}"
     assert len((learning_run / "verdicts.jsonl").read_text().splitlines()) == 10
 
 

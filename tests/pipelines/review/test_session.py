@@ -1,6 +1,7 @@
 """What a review asks and remembers: the order, the boxes to choose from, resumed and merged verdicts."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -131,6 +132,26 @@ def test_a_file_of_another_program_gets_no_verdicts(run_copy, refused):
     (run_copy / "verdicts.jsonl").write_text("mine\n")
     assert "was not written by lapsvm" in refused("review", "--out", run_copy, "--no-browser")
     assert (run_copy / "verdicts.jsonl").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("verb", ["merge", "look"])
+def test_verdicts_that_were_put_there_by_hand_name_the_way_in(run_copy, tmp_path, refused, command, verb):
+    (run_copy / "verdicts.jsonl").write_text(Verdict("000001", "six", "none").line())
+    (tmp_path / "more").write_text(Verdict("000002", "six", "none").line())
+    more = ["--merge", tmp_path / "more"] if verb == "merge" else ["--page", tmp_path / "page.html"]
+    said = refused("review", "--out", run_copy, *more)
+    assert "were put there by hand, so nothing is added to them; move the file away" in said
+    assert f"lapsvm review --out {run_copy} --merge FILE" in said
+    (run_copy / "verdicts.jsonl").rename(tmp_path / "mine.jsonl")
+    assert command("review", "--out", run_copy, "--merge", tmp_path / "mine.jsonl").status == 0
+    assert command("review", "--out", run_copy, *more).status == 0
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.write_text("mine")])
+def test_a_page_is_written_over_no_pipe_folder_or_other_file(run_copy, tmp_path, refused, make):
+    make(tmp_path / "page.html")
+    assert "page" in refused("review", "--out", run_copy, "--page", tmp_path / "page.html")
+    assert "in a folder that is there" in refused("review", "--out", run_copy, "--page", tmp_path / "none" / "p.html")
 
 
 def test_the_page_to_mail_is_one_file_and_replaces_no_other(session, run_copy, tmp_path, command, refused):

@@ -32,6 +32,8 @@ def said(picture, verdict, *boxes, order="random"):
 
 def test_the_interval_is_wilsons_where_pictures_are_many_and_narrower_where_they_are_few():
     assert str(Verified(14, 20, 10_000)) == "14 of 20 right: 48 to 85 %"
+    assert str(Verified(0, 14, 14)) == "0 of 14 right: 0 %, of all pictures"
+    assert str(Verified(7, 14, 14)) == "7 of 14 right: 50 %, of all pictures"
     assert Verified(14, 20, 40).row() == pytest.approx({"right": 14, "of": 20, "low": 0.544, "high": 0.820}, abs=1e-3)
 
 
