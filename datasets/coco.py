@@ -200,8 +200,15 @@ def _add(sets: dict[str, CocoSet], name: str, coco_set: CocoSet) -> None:
 
 
 def _picture_names(file: CocoFile) -> dict[Hashable, str]:
-    """Return image id -> path of the picture relative to its folder."""
-    return {key: check_picture_path(name, f"{file.path}: image {key}") for key, name in file.file_names.items()}
+    """Return image id -> path of the picture relative to its folder; AnnotationError if two images have one."""
+    names = {key: check_picture_path(name, f"{file.path}: image {key}") for key, name in file.file_names.items()}
+    owners: dict[str, Hashable] = {}
+    for key, name in names.items():
+        if owners.setdefault(name, key) != key:
+            raise AnnotationError(
+                f"{file.path}: images {owners[name]} and {key} must be two files, got {name!r} twice."
+            )
+    return names
 
 
 def _labels(file: CocoFile) -> tuple[dict[Hashable, set[str]], dict[Hashable, set[str]]]:

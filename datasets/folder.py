@@ -81,7 +81,11 @@ def _sets(root: Path, known: set[str]) -> dict[str, Path]:
         _refuse_pictures(root)
     for folder in folders:
         if sets and folder.name not in sets:
-            raise LabelsError(f"folder {folder} must be a set that holds classes, as {', '.join(sets)} do.")
+            own = f": give --test-set {folder.name}, or rename it to val" if _folders(folder) else ""
+            rule = "others are named with --train-set and --test-set"
+            raise LabelsError(
+                f"folder {folder} must be a set that holds classes, as {', '.join(sets)} do; {rule}{own}."
+            )
     return sets
 
 
@@ -93,7 +97,7 @@ def _class_folders(folder: Path) -> list[Path]:
         for nested in _folders(class_folder):
             raise LabelsError(
                 f"folder {class_folder} must hold the pictures of a class, got the folder {nested.name!r} in it; "
-                f"sets are called trainval, train, val, test, or as train_set and test_set name them."
+                "move it away, or if this is a set, name it with --train-set or --test-set."
             )
     return _folders(folder)
 

@@ -70,7 +70,7 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
     Raises
     ------
     LabelsError
-        If two pictures of the set differ only in their suffix, so that they would share an id.
+        If two pictures of the set are one, or differ only in their suffix, so that they would share an id.
     """
     records: dict[str, ImageRecord] = {}
     shared_classes = dict.fromkeys(classes)
@@ -78,6 +78,8 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
         image_id = image_id_of(relative)
         if image_id in records:
             other = records[image_id].path.name
+            if path == records[image_id].path:
+                raise LabelsError(f"picture {path} must be listed once, got it twice.")
             raise LabelsError(f"picture {path} must differ from {other} in more than its suffix: ids leave it out.")
         records[image_id] = ImageRecord(image_id, path, PresentClasses(shared_classes, positive))
     return list(records.values())

@@ -257,41 +257,12 @@ def check_image(path: str | Path) -> str:
     return pixel_hash(_decoded(path, reduced=True))
 
 
-def as_pixels(picture: Any) -> Pixels:
-    """Return a picture as 8-bit RGB, from a file, a picture of Pillow or an array.
-
-    Parameters
-    ----------
-    picture : str, Path, PIL.Image.Image or ndarray
-        An array must be (h, w, 3) uint8 RGB. Files and Pillow's pictures are read by the rules of `read_image`.
-
-    Returns
-    -------
-    ndarray of shape (h, w, 3), uint8 RGB
-
-    Raises
-    ------
-    MissingError, ImageError
-        As `read_image`.
-    InputError, ShapeError
-        If it is none of these, or no picture.
-    """
-    from PIL import Image
-
-    if isinstance(picture, str | Path):
-        return read_image(picture)
-    if isinstance(picture, Image.Image):
-        what = f"of Pillow ({getattr(picture, 'filename', '') or picture.mode})"
-        with _described_errors(what):
-            _check_header(what, picture)
-            return _upright(picture)
-    if not isinstance(picture, np.ndarray):
-        raise InputError(
-            f"a picture must be a path, a picture of Pillow, or an array (h, w, 3) of uint8, got "
-            f"{type(picture).__name__}."
-        )
-    check_pixels(picture)
-    return picture
+def pillow_pixels(picture: Any) -> Pixels:
+    """Return the pixels of a picture of Pillow, by the rules of `read_image` and with its ImageError."""
+    what = f"of Pillow ({getattr(picture, 'filename', '') or picture.mode})"
+    with _described_errors(what):
+        _check_header(what, picture)
+        return _upright(picture)
 
 
 def _decoded(path: str | Path, reduced: bool) -> Pixels:

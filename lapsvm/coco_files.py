@@ -305,8 +305,9 @@ def _is_listed(value: Any, known: Mapping[Hashable, Any]) -> bool:
 
 
 def _is_id(value: Any) -> bool:
-    """Return whether a value can be an id."""
-    return isinstance(value, int | str) and not isinstance(value, bool)
+    """Return whether a value can be an id; 1.0, as programs write that keep numbers in tables, is 1."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return is_whole or (isinstance(value, int | str) and not isinstance(value, bool))
 
 
 def _short(value: Any) -> str:

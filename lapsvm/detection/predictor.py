@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from lapsvm.arrays import Array, check_count
-from lapsvm.catalog import Pixels, as_pixels
+from lapsvm.catalog import Pixels
 from lapsvm.detection import model_sources
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import Detected
-from lapsvm.detection.prepared import prepare_windows, window_scores
+from lapsvm.detection.prepared import as_pixels, prepare_windows, window_scores
 from lapsvm.detection.score_maps import ScoreMap
 from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.errors import InputError
@@ -22,7 +22,7 @@ from lapsvm.windows.proposals import picture_windows
 
 ModelPaths = str | Path | Sequence[str | Path]
 Picture = Any
-"""A path, a picture of Pillow, or an array (h, w, 3) of uint8: see `lapsvm.catalog.as_pixels`."""
+"""A path, a picture of Pillow, or an array (h, w, 3) of uint8: see `lapsvm.detection.prepared.as_pixels`."""
 
 
 @dataclass(frozen=True, eq=False)

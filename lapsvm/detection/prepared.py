@@ -6,16 +6,47 @@ whole pixels.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.catalog import Pixels
+from lapsvm.catalog import Pixels, check_pixels, pillow_pixels, read_image
 from lapsvm.detection.detector import Detector, score_many, unscaled_weights
+from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
 from lapsvm.windows.proposals import reduced, scales_of
+
+
+def as_pixels(picture: Any) -> Pixels:
+    """Return a picture as 8-bit RGB, uint8 of shape (h, w, 3).
+
+    Parameters
+    ----------
+    picture : str, Path, PIL.Image.Image or ndarray
+        An array must be (h, w, 3) uint8 RGB; the others are read by the rules of `lapsvm.catalog.read_image`.
+
+    Raises
+    ------
+    MissingError, ImageError
+        As `lapsvm.catalog.read_image`.
+    InputError, ShapeError
+        If it is none of these, or an array is no picture.
+    """
+    from PIL import Image
+
+    if isinstance(picture, str | Path):
+        return read_image(picture)
+    if isinstance(picture, Image.Image):
+        return pillow_pixels(picture)
+    if not isinstance(picture, np.ndarray):
+        kinds = "a path, a picture of Pillow, or an array (h, w, 3) of uint8"
+        raise InputError(f"a picture must be {kinds}, got {type(picture).__name__}.")
+    check_pixels(picture)
+    return picture
 
 
 @dataclass(frozen=True)

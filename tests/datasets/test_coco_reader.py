@@ -47,6 +47,28 @@ LAYOUTS = {
 }
 
 
+def test_whole_numbers_with_a_point_are_ids(tmp_path):
+    path, plain = tmp_path / "a" / "annotations.json", tmp_path / "b" / "annotations.json"
+    floats = [{**one, "image_id": float(one["image_id"]), "category_id": float(one["category_id"])} for one in OBJECTS]
+    write(path, content(annotations=floats))
+    write(plain, content())
+    found, expected = (open_dataset("coco", one.parent, train_set="train") for one in (path, plain))
+    assert [one.labels for one in found.records("train")] == [one.labels for one in expected.records("train")]
+    truth, wanted = found.ground_truth("train"), expected.ground_truth("train")
+    np.testing.assert_array_equal(truth["cat"]["a%20b"].boxes, wanted["cat"]["a%20b"].boxes)
+    write(path, content(annotations=[{**OBJECTS[0], "image_id": 7.5}]))
+    with pytest.raises(AnnotationError, match=r"must have an image of the file, got image_id 7\.5"):
+        open_dataset("coco", path.parent, train_set="train")
+
+
+def test_a_picture_of_two_ids_is_refused_by_both(tmp_path):
+    write(tmp_path / "annotations.json", content(images=[*IMAGES, {"id": 99, "file_name": "a b.jpg"}]))
+    dataset = open_dataset("coco", tmp_path, train_set="train")
+    for read in (dataset.records, dataset.ground_truth):
+        with pytest.raises(AnnotationError, match=r"images 7 and 99 must be two files, got 'a b\.jpg' twice"):
+            read("train")
+
+
 @pytest.mark.parametrize(("file", "folder"), LAYOUTS.values(), ids=LAYOUTS)
 def test_each_layout_gives_labels_and_boxes(tmp_path, file, folder):
     write(tmp_path / file, content())

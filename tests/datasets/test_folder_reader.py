@@ -51,6 +51,16 @@ def test_the_options_name_unusual_sets(tmp_path):
         open_folder(tmp_path)
 
 
+def test_a_set_of_another_name_is_refused_with_the_flag_that_names_it(tmp_path):
+    make(tmp_path, "train/cat/1.jpg", "valid/cat/2.jpg", "test/cat/3.jpg")
+    with pytest.raises(LabelsError, match=r"folder .*valid must be .*: give --test-set valid, or rename it to val"):
+        open_folder(tmp_path)
+    assert open_folder(tmp_path, test_set="valid").sets == ("train", "test", "valid")
+    make(tmp_path / "own", "cat/1.jpg", "cat/@eaDir/1.jpg")
+    with pytest.raises(LabelsError, match=r"got the folder '@eaDir' in it; move it away, or .* --train-set or --test-"):
+        open_folder(tmp_path / "own")
+
+
 def test_the_one_set_is_called_as_train_set_says(tmp_path):
     make(tmp_path, "cat/1.jpg", "dog/1.jpg")
     assert open_folder(tmp_path, train_set="train").sets == ("train",)

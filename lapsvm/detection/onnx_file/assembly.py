@@ -27,19 +27,21 @@ _HEAT = 0.5  # temperature of the score map in standard deviations of the window
 
 @dataclass(frozen=True)
 class _Scored:
-    """The windows of a picture, their scores (k, n), and the finest map that they were pooled from."""
+    """The windows of a picture, whether they count, their scores (k, n), and the finest map they were pooled from."""
 
     windows: Tensor
     scores: Tensor
     finest: Cells
+    counts: Tensor
 
 
 def detector_file(content: FileContent, network: bytes, name: str, metadata: Mapping[str, str]) -> bytes:
     """Return an ONNX file that detects objects in pictures, for ONNX Runtime alone.
 
     Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``windows`` (n, 4) float32, in place of its
-    own, ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold`` (1,) float32,
-    ``max_boxes`` (1,) int64 per class.
+    own, without those that are not finite or have no area in the picture; ``iou_threshold`` (1,) float32,
+    ``score_threshold`` (1,) float32, ``probability_threshold`` (1,) float32, of which NaN is as left out; ``max_boxes``
+    (1,) int64 per class.
 
     Outputs: ``boxes`` (m, 4) float32, x1, y1, x2, y2 in pixels of the picture, half-open; ``classes`` (m,) int64;
     ``scores`` (m,) float32; ``probabilities`` (m,) float32, NaN for a class without calibration; ``score_maps`` (k,
@@ -69,14 +71,14 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     picture = graph.input("picture", np.uint8, ["height", "width", 3])
     given = graph.input("windows", np.float32, ["given", 4], np.zeros((0, 4)))
     limits = Limits(
-        graph.input("iou_threshold", np.float32, [1], np.array([content.rules[0].nms_threshold])),
-        graph.input("score_threshold", np.float32, [1], np.array([np.finfo(np.float32).min])),
-        graph.input("probability_threshold", np.float32, [1], np.zeros(1)),
+        _threshold(graph, "iou_threshold", content.rules[0].nms_threshold),
+        _threshold(graph, "score_threshold", float(np.finfo(np.float32).min)),
+        _threshold(graph, "probability_threshold", 0.0),
         graph.input("max_boxes", np.int64, [1], np.array([max(own.max_detections for own in content.rules)])),
     )
     scored = _scored_windows(graph, content, embedded, picture, given)
     calibrations = [detector.calibration for detector in content.detectors]
-    chosen = choose(graph, scored.windows, scored.scores, content.rules, calibrations, limits)
+    chosen = choose(graph, scored.windows, scored.scores, content.rules, calibrations, limits, scored.counts)
     outputs = _outputs(graph, content, chosen, scored)
     model = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "lapsvm_detector", graph.inputs, outputs, graph.initializers),
@@ -90,6 +92,12 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     return serialised
 
 
+def _threshold(graph: Graph, name: str, default: float) -> Tensor:
+    """Return a threshold that callers may leave out, float32 (1,); NaN is as left out."""
+    value = graph.input(name, np.float32, [1], np.array([default]))
+    return graph.where(value.equals(value), value, float(default))
+
+
 def _scored_windows(
     graph: Graph, content: FileContent, network: "EmbeddedNetwork", picture: Tensor, given: Tensor
 ) -> _Scored:
@@ -97,7 +105,7 @@ def _scored_windows(
     network.add_weights(graph)
     planes = picture.transposed(2, 0, 1).cast(np.float32)
     size = Size.of(planes)
-    windows = _windows(graph, planes, given, content.max_area)
+    windows, counts = _windows(graph, planes, given, content.max_area)
     inside = clipped(windows, size.height, size.width)
     seen = reduced(graph, planes, content.max_side)
     found: list[tuple[Cells, Tensor]] = []
@@ -109,19 +117,38 @@ def _scored_windows(
     finest = found[len(content.passes[0].maps) - 1][0]  # the last map of the first pass
     intercepts = graph.constant(np.array([detector.intercept for detector in content.detectors]))
     scores = reduce(add, [part for _, part in found]).cast(np.float64) + intercepts
-    return _Scored(windows, scores.transposed(1, 0), finest)
+    return _Scored(windows, scores.transposed(1, 0), finest, counts)
 
 
-def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> Tensor:
-    """Return the windows (n, 4) in pixels, float64: those of the caller, or of the picture's regions and a lattice."""
+def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> tuple[Tensor, Tensor]:
+    """Return the windows (n, 4) in pixels, float64: those of the caller, or of the picture's regions and a lattice.
+
+    Of the caller's, those without a part of the picture are left out. If none is left, the whole picture stands in for
+    them, and the second value, bool (1,), is False.
+    """
     size = Size.of(planes)
+    sides = graph.join([side.reshape(1) for side in (size.width, size.height)], 0)
+    usable = given.cast(np.float64).gather(_usable(given.cast(np.float64), sides), 0)
+    is_empty = ~(usable.size(0).reshape(1) > 0)
+    counts = ~(is_empty & (given.size(0).reshape(1) > 0))
+    whole = graph.join([sides * 0.0, sides], 0).reshape(1, 4)
+    filled = graph.join([usable, whole.gather(is_empty.places(), 0)], 0)
 
     def own() -> Tensor:
         regions = grouped_windows(graph, planes, max_area)
         shares = graph.join([regions, graph.constant(lattice(max_area))], 0)
-        return shares * graph.join([side.reshape(1) for side in (size.width, size.height)] * 2, 0)
+        return shares * graph.join([sides, sides], 0)
 
-    return graph.choose(given.size(0) > 0, lambda: given.cast(np.float64), own)
+    return graph.choose(given.size(0) > 0, lambda: filled, own), counts
+
+
+def _usable(windows: Tensor, sides: Tensor) -> Tensor:
+    """Return the indices of the windows (n, 4) that are finite and have an area in the picture."""
+    low, high, large = windows.column(0, 2), windows.column(2, 4), float(np.finfo(np.float32).max)
+    has_length = (high > low) & (high.minimum(sides) > low.maximum(0.0))
+    has_length = has_length & (low > -large) & (high < large)
+    both = has_length.cast(np.int64)
+    return ((both.column(0) + both.column(1)).reshape(-1) > 1).places()
 
 
 def _batch(graph: Graph, planes: Tensor, one: NetworkPass) -> Tensor:

@@ -53,10 +53,12 @@ def choose(
     rules: Sequence[DetectSettings],
     calibrations: Sequence[Calibration | None],
     limits: Limits,
+    counts: Tensor | None = None,
 ) -> Chosen:
     """Return the detections of k classes among windows (n, 4), float64, with scores (k, n), float64.
 
-    `limits` stand in place of what the classes' rules say of suppression and of the number of boxes.
+    `limits` stand in place of what the classes' rules say of suppression and of the number of boxes. `counts`, bool
+    (1,), says whether there are any: no detection comes of a window that only stands in for none.
     """
     smoothed = _smoothed(graph, windows, scores, [own.score_smoothing for own in rules])
     lowered = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [own.demotion for own in rules])
@@ -69,6 +71,7 @@ def choose(
     score = graph.op("GatherND", lowered, kept.column(1, 3))
     probability = _probabilities(graph, score, classes, calibrations)
     passes = ~(probability < limits.probability)  # NaN passes
+    passes = passes if counts is None else passes & counts
     places = passes.places()
     classes, indices, score, probability = (value.gather(places, 0) for value in (classes, indices, score, probability))
     boxes = windows.gather(indices, 0)

@@ -72,7 +72,7 @@ class MatReader:
     def _started(self) -> "MatReader":
         """Start a process, and wait until it answers."""
         try:
-            self._process = _new_process()
+            self._process = new_process()
             self._asked(b"", ())
         except (_EndedError, OSError):
             raise _EndedError(None) from None
@@ -84,7 +84,7 @@ class MatReader:
         requests, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
         try:
             _send(requests, {"size": len(content), "without": sorted(without)}, [content])
-            return _received(answers, unfolded_limit(len(content)))
+            return received(answers, unfolded_limit(len(content)))
         except (EOFError, OSError):
             raise _EndedError(self._end(patience=5)) from None
         except (AttributeError, TypeError, *NOT_PARSED):
@@ -125,7 +125,7 @@ def _end_message(code: int | None) -> str:
     return "is truncated or damaged: the process that reads it ended"
 
 
-def _new_process() -> "Popen[bytes]":
+def new_process() -> "Popen[bytes]":
     """Return a process that serves; it does not see Ctrl-C, and ends when its pipes do."""
     places = os.pathsep.join(map(os.path.abspath, sys.path))
     line = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
@@ -165,7 +165,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytearray:
     return content
 
 
-def _received(stream: BinaryIO, most: int) -> dict[str, Any] | str:
+def received(stream: BinaryIO, most: int) -> dict[str, Any] | str:
     """Return an answer of the process: variables of at most 2 * `most` bytes, or what is wrong with the file."""
     header = _header(stream, most)
     if isinstance(header, str):

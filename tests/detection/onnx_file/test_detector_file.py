@@ -83,6 +83,43 @@ def test_the_files_own_windows_end_with_the_lattice(network, pixels):
     assert few == 2
 
 
+BAD = [
+    [50, 10, 20, 40], [10, 40, 50, 20], [30, 30, 30, 60], [30, 30, 60, 30], [np.nan, 0, 9, 9], [0, 0, 9, np.nan],
+    [0, 0, np.inf, 9], [-np.inf, 0, 9, 9], [-20, 5, 0, 30], [100, 5, 120, 30], [5, 75, 30, 80], [5, -9, 30, 0],
+]  # fmt: skip
+OUTPUTS = ["boxes", "classes", "scores", "score_maps", "all_windows", "window_scores"]
+
+
+@pytest.mark.parametrize("bad", [*([one] for one in BAD), BAD], ids=str)
+def test_windows_that_are_no_boxes_in_the_picture_change_nothing(network, bad):
+    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
+    good = windows_of(75, 100).astype(np.float32)
+    mixed = np.insert(good, 3, np.array(bad, np.float32), axis=0)
+    outputs = [detector._run(OUTPUTS, pixels_of(), windows=windows) for windows in (good, mixed)]
+    assert len(outputs[0][0])
+    for expected, found in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("bad", [*([one] for one in BAD), BAD], ids=str)
+def test_windows_of_which_none_is_a_box_give_no_detection(network, bad):
+    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
+    found = detector._run(OUTPUTS, pixels_of(), windows=np.array(bad, np.float32))
+    assert [len(one) for one in found[:3]] == [0, 0, 0]
+    assert np.isfinite(found[3]).all()
+    np.testing.assert_array_equal(found[4], [[0, 0, 100, 75]])
+
+
+@pytest.mark.parametrize("name", ["iou_threshold", "score_threshold", "probability_threshold"])
+def test_a_threshold_of_nan_is_as_one_that_is_left_out(network, name):
+    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
+    nan = {name: np.array([np.nan], np.float32)}
+    for found, expected in zip(
+        detector._run(OUTPUTS, pixels_of(), **nan), detector._run(OUTPUTS, pixels_of()), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_the_score_map_is_highest_where_the_best_windows_are(network):
     extractor = open_extractor(f"onnx:{network}?output=coarse&size=128")
     detector, _ = exported(network, extractor)

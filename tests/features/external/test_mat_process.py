@@ -62,7 +62,7 @@ time.sleep(60)
             line, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         _READER._end()
-        monkeypatch.setattr(mat_process, "_new_process", start)
+        monkeypatch.setattr(mat_process, "new_process", start)
 
     yield call
     _READER._end()
@@ -184,7 +184,7 @@ def test_what_goes_over_the_pipe_comes_back(path):
     reading, writing = os.pipe()
     with open(writing, "wb", buffering=0) as out, open(reading, "rb", buffering=0) as into:
         mat_process._send(out, json.loads(text), arrays)
-        found = mat_process._received(into, 2**20)
+        found = mat_process.received(into, 2**20)
     np.testing.assert_array_equal(found["a"][0], values["a"][0])
     assert found["a"][1:] == values["a"][1:]
     assert (found["b"]["c"].shape, found["b"]["c"].dtype) == ((0, 4), np.uint8)
@@ -199,7 +199,7 @@ def test_what_ctrl_c_leaves_of_an_answer_is_not_that_to_the_next_file(path, tmp_
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(mat_process, "_received", interrupted)
+        patch.setattr(mat_process, "received", interrupted)
         with pytest.raises(KeyboardInterrupt):
             read_mat_variables(path)
     assert list(read_mat_variables(tmp_path / "b.mat")) == ["b"]
