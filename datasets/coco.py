@@ -17,10 +17,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
-from lapsvm.coco_files import CocoFile, fault_sentence, read_coco
+from lapsvm.catalog import ImageRecord, truth_by_class
+from lapsvm.coco_files import NO_CATEGORY, CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import is_named
+from lapsvm.ground_truth import ObjectRow, TruthByClass
 
 from .labelled import labelled_records
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
@@ -94,8 +95,8 @@ class CocoDataset:
             for record, zeros in zip(records, unknown, strict=True)
         ]
 
-    def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
-        """Return class -> picture id -> objects, for evaluation; None if no annotation has a usable box.
+    def ground_truth(self, set_name: str) -> TruthByClass:
+        """Return class -> picture id -> objects, for evaluation, and what was left out.
 
         Raises
         ------
@@ -104,14 +105,16 @@ class CocoDataset:
         """
         check_set(set_name, self.sets)
         file = read_coco(self.coco_sets[set_name].annotations, boxes=True, strict=False)
-        if file.annotations and all(annotation.corners is None for annotation in file.annotations):
-            return None
         ids = {key: image_id_of(name) for key, name in _picture_names(file).items()}
-        objects: dict[str, list[tuple[str, object, bool]]] = {image_id: [] for image_id in ids.values()}
+        objects: dict[str, list[ObjectRow]] = {image_id: [] for image_id in ids.values()}
         for one in file.annotations:
-            if one.corners is not None:
-                objects[ids[one.image_id]].append((file.categories[one.category_id], one.corners, one.is_crowd))
-        return truth_by_class(objects, self.classes)
+            objects[ids[one.image_id]].append(
+                (file.categories[one.category_id], one.corners or one.fault, one.is_crowd)
+            )
+        sizes = {ids[key]: size for key, size in file.sizes.items()}
+        truth = truth_by_class(objects, self.classes, sizes=sizes)
+        truth.count({NO_CATEGORY: file.faults.get(NO_CATEGORY, 0)})
+        return truth
 
     def unusable_boxes(self, set_name: str) -> str:
         """Return what is not taken from the annotations of a set, as the end of a sentence, or ""."""

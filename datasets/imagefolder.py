@@ -7,7 +7,8 @@
 
 A row has ``file_name``, the path of the picture relative to the table, and the labels: ``label`` (one), ``labels``
 (several), or ``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels,
-which only evaluation reads. Numeric labels become names: "0", "1" and so on.
+which only evaluation reads. Boxes that it cannot use are left out and counted, also those that an angle in a list
+``rotation`` beside them turns. Numeric labels become names: "0", "1" and so on.
 """
 
 import csv
@@ -19,10 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
+from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
+from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
 from lapsvm.files import NOT_PARSED, is_named, read_regular
+from lapsvm.ground_truth import ObjectRow, TruthByClass
 
 from .folder import SUFFIXES
 from .labelled import count_unnamed, labelled_records
@@ -95,15 +98,17 @@ class ImageFolder:
         counts = [count_unnamed(folder, named, SUFFIXES) for folder, _ in self.tables.values()]
         return dict(sum(map(Counter, counts), Counter()))
 
-    def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
-        """Return class -> picture id -> objects, for evaluation; None if no row of the set has boxes.
+    def ground_truth(self, set_name: str) -> TruthByClass | None:
+        """Return class -> picture id -> objects, for evaluation, and what was left out.
+
+        None if no row of the set has boxes.
 
         Raises
         ------
         OptionError
             If there is no such set.
         AnnotationError
-            If only some rows have boxes, or a box is empty or not four finite numbers.
+            If only some rows have boxes, or a row has not one box per category.
         """
         check_set(set_name, self.sets)
         _, rows = self.tables[set_name]
@@ -246,19 +251,22 @@ def _name(where: str, label: Any) -> str:
     raise LabelsError(f"{where}: a label must be a name or a whole number, got {label!r}.")
 
 
-def _boxes(row: MetadataRow) -> list[tuple[str, object, bool]]:
-    """Return the class and the corners of each object of a row, none of which is difficult."""
+def _boxes(row: MetadataRow) -> list[ObjectRow]:
+    """Return the class of each object of a row, and its corners or why it has none; no object is difficult."""
     if "bbox" not in row.objects:
         raise AnnotationError(f"{row.where}: a row must have boxes because other rows of its set have, got none.")
     names, boxes = [_name(row.where, label) for label in _categories(row.where, row.objects)], row.objects["bbox"]
     if not isinstance(boxes, list) or len(boxes) != len(names):
         raise AnnotationError(f"{row.where}: bbox must be a list of one box per category, got {str(boxes)[:60]}.")
-    return [(name, _corners(row.where, box), False) for name, box in zip(names, boxes, strict=True)]
+    angles = row.objects.get("rotation") or [None] * len(boxes)
+    if not isinstance(angles, list) or len(angles) != len(boxes):
+        raise AnnotationError(f"{row.where}: rotation must be a list of one angle per box, got {str(angles)[:60]}.")
+    corners = [ROTATED if is_rotated(angle) else _corners(box) for box, angle in zip(boxes, angles, strict=True)]
+    return [(name, one, False) for name, one in zip(names, corners, strict=True)]
 
 
-def _corners(where: str, box: Any) -> tuple[float, ...]:
-    """Return (x1, y1, x2, y2) of a box (x, y, width, height)."""
-    corners = corners_of_bbox(box)
-    if corners is not None and corners[0] < corners[2] and corners[1] < corners[3]:
-        return corners
-    raise AnnotationError(f"{where}: a box must be x, y and a width and a height above 0, got {str(box)[:60]}.")
+def _corners(box: Any) -> object:
+    """Return (x1, y1, x2, y2) of a box (x, y, width, height), or why it has none."""
+    if isinstance(box, list) and len(box) == 5 and corners_of_bbox(box[:4]):  # the last number is an angle
+        return ROTATED
+    return corners_of_bbox(box) or NOT_NUMBERS

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.boxes import from_voc
-from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
+from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
 from lapsvm.files import read_regular
-from lapsvm.voc_files import read_objects
+from lapsvm.ground_truth import TruthByClass
+from lapsvm.voc_files import read_voc_file
 
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 
@@ -93,8 +93,10 @@ class VocDataset:
             for image_id, path in zip(image_ids, paths, strict=True)
         ]
 
-    def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
-        """Return class -> picture id -> objects, for evaluation; None if no picture of the set has an annotation.
+    def ground_truth(self, set_name: str) -> TruthByClass | None:
+        """Return class -> picture id -> objects, for evaluation, and what was left out.
+
+        None if no picture of the set has an annotation.
 
         Raises
         ------
@@ -111,7 +113,10 @@ class VocDataset:
             return None
         if missing:
             raise AnnotationError(f"annotation {folder / missing[0]}.xml is not there.")
-        return truth_by_class({image_id: _objects(folder / f"{image_id}.xml") for image_id in image_ids}, self.classes)
+        files = {image_id: read_voc_file(folder / f"{image_id}.xml") for image_id in image_ids}
+        rows = {key: [(one.name, one.box, one.difficult) for one in file.objects] for key, file in files.items()}
+        sizes = {key: file.size for key, file in files.items() if file.size is not None}
+        return truth_by_class(rows, self.classes, sizes=sizes)
 
     def _read_lists(self, set_name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
         """Return the ids of a set in order, and class -> id -> flag."""
@@ -263,8 +268,3 @@ def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
     """Return the file of each picture; <id>.jpg where there is none, so that reading reports it."""
     names = set(os.listdir(check_folder("folder of pictures", folder)))
     return [folder / next((i + end for end in _SUFFIXES if i + end in names), f"{i}.jpg") for i in image_ids]
-
-
-def _objects(path: Path) -> list[tuple[str, object, bool]]:
-    """Return the class, the corners and the difficulty of each object of a file."""
-    return [(item.name, from_voc([item.corners])[0], item.difficult) for item in read_objects(path)]

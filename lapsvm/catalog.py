@@ -4,7 +4,7 @@ A reader returns two separate kinds of objects: `ImageRecord` (a picture and its
 `GroundTruth` (boxes) for evaluation only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,9 +18,33 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64, check_known
+from lapsvm.arrays import check_known
 from lapsvm.errors import ImageError, InputError, MissingError, OptionError, ShapeError
 from lapsvm.files import open_regular
+from lapsvm.ground_truth import GroundTruth, truth_by_class
+
+__all__ = [
+    "ENTRY_POINTS",
+    "HEIC",
+    "HEIC_ADVICE",
+    "MAX_PIXELS",
+    "MAX_SIDE",
+    "NO_CLASS",
+    "PICTURE_SUFFIXES",
+    "READS_HEIC",
+    "Dataset",
+    "GroundTruth",
+    "ImageRecord",
+    "Pixels",
+    "PresentClasses",
+    "check_image",
+    "check_pixels",
+    "open_dataset",
+    "pixel_hash",
+    "read_image",
+    "register_heic",
+    "truth_by_class",
+]
 
 ENTRY_POINTS = "lapsvm.datasets"
 Pixels = NDArray[np.uint8]
@@ -106,41 +130,6 @@ class ImageRecord:
         MissingError, ImageError
         """
         return read_image(self.path)
-
-
-@dataclass(frozen=True)
-class GroundTruth:
-    """The objects of one class in one picture, for evaluation only.
-
-    Attributes
-    ----------
-    boxes : ndarray of shape (n, 4), float64, 0-based and half-open, in file order
-    difficult : ndarray of shape (n,), bool
-    """
-
-    boxes: Float64
-    difficult: NDArray[np.bool_]
-
-    @classmethod
-    def of_objects(cls, objects: Iterable[tuple[object, bool]]) -> "GroundTruth":
-        """Return the ground truth of objects, each as its corners (x1, y1, x2, y2) and whether it is difficult."""
-        rows = list(objects)
-        boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
-        return cls(boxes, np.array([is_difficult for _, is_difficult in rows], dtype=np.bool_))
-
-
-def truth_by_class(
-    objects: Mapping[str, Sequence[tuple[str, object, bool]]], classes: Iterable[str]
-) -> dict[str, dict[str, GroundTruth]]:
-    """Return class -> picture id -> objects, of the objects of each picture: class, corners, whether it is difficult.
-
-    Every class has an entry for every picture; objects of other classes are left out.
-    """
-    truth = {name: dict.fromkeys(objects, GroundTruth.of_objects([])) for name in classes}
-    for image_id, rows in objects.items():
-        for name in {label for label, _, _ in rows}.intersection(truth):
-            truth[name][image_id] = GroundTruth.of_objects(row[1:] for row in rows if row[0] == name)
-    return truth
 
 
 @runtime_checkable

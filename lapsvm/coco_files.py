@@ -4,23 +4,30 @@ Boxes are read on request only, so that code that needs labels never sees boxes.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import check_distinct
+from lapsvm.box_faults import EMPTY, NO_BOX, NOT_NUMBERS, OUTSIDE, ROTATED, SHARES, is_rotated, left_out_sentence
 from lapsvm.errors import AnnotationError, DataError, ResultsError
 from lapsvm.files import read_json
+from lapsvm.ground_truth import Size, object_faults
 
 Corners = tuple[float, float, float, float]
 
 CROWD = "crowd regions"
 NO_CATEGORY = "of a category that the file does not list"
-NO_BOX, RUN_LENGTHS = "without a box", "with a mask in run lengths and no box"
+RUN_LENGTHS = "with a mask in run lengths and no box"
 _BBOX_RULE = "four finite numbers as bbox (x, y, width, height)"
-NOT_NUMBERS, EMPTY = "with a box that is not four finite numbers", "with an empty box"
+_RULES = {
+    EMPTY: "a bbox with a width and a height above 0",
+    ROTATED: "an upright bbox, not a rotated one",
+    SHARES: "a bbox in pixels, not in shares of the picture's sides",
+    OUTSIDE: "a bbox in its picture",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class CocoAnnotation:
         x1, y1, x2, y2; None if boxes were not read, or this one is not usable.
     area : float or None
         Area in the file, for instance of a mask; None if boxes were not read.
+    fault : str
+        Why its box is not usable, as `lapsvm.box_faults` says; "" if it is, or boxes were not read.
     """
 
     image_id: Hashable
@@ -43,6 +52,7 @@ class CocoAnnotation:
     is_crowd: bool
     corners: Corners | None = None
     area: float | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class CocoFile:
     without_category : frozenset of image id
         The pictures with an annotation of a category that the file does not list; what they show is not known.
     sizes : mapping of image id to (width, height)
-        Of the pictures of which the file has both.
+        Of the pictures of which the file has both, above 0.
     """
 
     path: Path
@@ -106,7 +116,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     AnnotationError
         If it is not JSON or not a COCO file; an id occurs twice; two categories have the same name; an annotation has
         a picture, or if `strict` a category, that the file does not list; or, with `boxes` and `strict`, a box is not
-        four finite numbers or is empty.
+        four finite numbers, is empty or rotated, or is not in its picture.
     """
     path = Path(path)
     content = read_json(path, "file of annotations", AnnotationError)
@@ -116,40 +126,39 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     categories = _by_id(content, "categories", path)
     names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
     check_distinct(names.values(), f"{path}: names of categories must differ", AnnotationError)
+    sizes = {key: _numbers([entry.get("width"), entry.get("height")], 2) for key, entry in images.items()}
+    known = {key: (size[0], size[1]) for key, size in sizes.items() if size and min(size) > 0}
     rows = _listed(content, "annotations", path)
-    faults = Counter[str]()
-    annotations = []
-    without_category = set[Hashable]()
+    n_without, without_category = 0, set[Hashable]()
+    places, used, annotations = list[str](), list[dict[str, Any]](), list[CocoAnnotation]()
     for index, row in enumerate(rows):
         where = f"{path}: annotation {row.get('id', index)}"
         if not strict and not _is_listed(row.get("category_id"), names):
-            faults[NO_CATEGORY] += 1
+            n_without += 1
             without_category |= {row["image_id"]} if _is_listed(row.get("image_id"), images) else set()
             continue
-        corners, fault = _box(row)
-        annotations.append(_annotation(row, where, (images, names), corners if boxes else None))
-        if boxes and strict and fault:
-            rule = "a bbox with a width and a height above 0" if fault == EMPTY else _BBOX_RULE
+        places.append(where)
+        used.append(row)
+        annotations.append(_annotation(row, where, (images, names)))
+    judged = _judged(annotations, used, known)
+    for where, row, one in zip(places, used, judged, strict=True) if boxes and strict else ():
+        if one.fault:
+            rule = _RULES.get(one.fault, _BBOX_RULE)
             raise AnnotationError(f"{where} must have {rule}, got {_short(row.get('bbox'))}.")
-        faults[fault or CROWD] += bool(fault) or annotations[-1].is_crowd
+    faults = Counter(one.fault or CROWD for one in judged if one.fault or one.is_crowd)
+    faults += Counter({NO_CATEGORY: n_without})
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
-    sizes = {key: _numbers([entry.get("width"), entry.get("height")], 2) for key, entry in images.items()}
-    known = {key: (size[0], size[1]) for key, size in sizes.items() if size}
-    return CocoFile(path, files, names, tuple(annotations), +faults, frozenset(without_category), known)
+    read = tuple(judged if boxes else annotations)
+    return CocoFile(path, files, names, read, faults, frozenset(without_category), known)
 
 
 def fault_sentence(file: CocoFile) -> str:
     """Return what evaluation does not take from a file, as the end of a sentence; "" if it takes everything."""
     unusable = {fault: count for fault, count in file.faults.items() if fault != CROWD}
-    count, crowds = sum(unusable.values()), file.faults.get(CROWD, 0)
-    total = len(file.annotations) + unusable.get(NO_CATEGORY, 0)
-    listed = ", ".join(f"{count:,} {fault}" for fault, count in unusable.items())
-    parts = [
-        f"{count:,} of {total:,} annotations are left out of evaluation ({listed})" if count else "",
-        f"{crowds:,} crowd regions count as difficult" if crowds else "",
-    ]
-    return "; ".join(part for part in parts if part)
+    total, crowds = len(file.annotations) + unusable.get(NO_CATEGORY, 0), file.faults.get(CROWD, 0)
+    more = f"{crowds:,} crowd regions count as difficult" if crowds else ""
+    return "; ".join(part for part in (left_out_sentence(unusable, total), more) if part)
 
 
 def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
@@ -221,32 +230,50 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
     return entries
 
 
-def _annotation(
-    row: Mapping[str, Any], where: str, listed: Sequence[Mapping[Hashable, Any]], corners: Corners | None
-) -> CocoAnnotation:
-    """Return one annotation of the listed images and categories, with the corners of its box if they are known."""
+def _annotation(row: Mapping[str, Any], where: str, listed: Sequence[Mapping[Hashable, Any]]) -> CocoAnnotation:
+    """Return one annotation of the listed images and categories, without its box."""
     images, names = listed
     image = _reference(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
     category = _reference(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
     crowd = row.get("iscrowd", 0)
     if crowd not in (0, 1):
         raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
-    if corners is None:
-        return CocoAnnotation(image, category, bool(crowd))
-    x1, y1, x2, y2 = corners
+    return CocoAnnotation(image, category, bool(crowd))
+
+
+def _judged(
+    annotations: Sequence[CocoAnnotation], rows: Sequence[Mapping[str, Any]], sizes: Mapping[Hashable, Size]
+) -> list[CocoAnnotation]:
+    """Return annotations with their boxes, or with what is wrong with these in pictures of the stated sizes."""
+    of_picture = defaultdict[Hashable, list[int]](list)
+    for number, one in enumerate(annotations):
+        of_picture[one.image_id].append(number)
+    judged = list(annotations)
+    for image_id, numbers in of_picture.items():
+        boxes = [_box(rows[number]) for number in numbers]
+        for number, box, fault in zip(numbers, boxes, object_faults(boxes, sizes.get(image_id)), strict=True):
+            judged[number] = _with_box(annotations[number], rows[number], box, fault)
+    return judged
+
+
+def _with_box(one: CocoAnnotation, row: Mapping[str, Any], box: Corners | str, fault: str) -> CocoAnnotation:
+    """Return an annotation with its corners and area, or with its fault."""
+    if fault or isinstance(box, str):
+        return replace(one, fault=fault)
+    x1, y1, x2, y2 = box
     (area,) = _numbers([row.get("area")], 1) or [(x2 - x1) * (y2 - y1)]
-    return CocoAnnotation(image, category, bool(crowd), corners, area)
+    return replace(one, corners=box, area=area)
 
 
-def _box(row: Mapping[str, Any]) -> tuple[Corners | None, str]:
-    """Return the corners of the box of an annotation and "", or None and why it is not usable."""
-    if not row.get("bbox"):
-        return None, RUN_LENGTHS if isinstance(row.get("segmentation"), dict) else NO_BOX
-    corners = corners_of_bbox(row["bbox"])
-    if corners is None:
-        return None, NOT_NUMBERS
-    x1, y1, x2, y2 = corners
-    return (None, EMPTY) if x1 >= x2 or y1 >= y2 else (corners, "")
+def _box(row: Mapping[str, Any]) -> Corners | str:
+    """Return the corners of the box of an annotation, or why it has none."""
+    bbox, attributes = row.get("bbox"), row.get("attributes")
+    angles = [row.get("rotation"), attributes.get("rotation") if isinstance(attributes, dict) else None]
+    if any(map(is_rotated, angles)) or _numbers(bbox, 5):  # of five numbers the last is an angle
+        return ROTATED
+    if not bbox:
+        return RUN_LENGTHS if isinstance(row.get("segmentation"), dict) else NO_BOX
+    return corners_of_bbox(bbox) or NOT_NUMBERS
 
 
 def _reference(

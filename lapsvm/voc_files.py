@@ -3,6 +3,7 @@
 defusedxml parses the files; it refuses entity definitions and external references.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -10,6 +11,7 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 from defusedxml import ElementTree
 
+from lapsvm.box_faults import NO_BOX, ROTATED, is_rotated
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import open_regular
 
@@ -17,11 +19,23 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 class VocObject(NamedTuple):
-    """One ``<object>``: its class, its corners in the file (VOC pixels) and whether it is difficult."""
+    """One ``<object>``: its class, its corners in the file (VOC pixels) and whether it is difficult.
+
+    `fault` says why it has no box that can be used, as `lapsvm.box_faults` names it; then it may have no corners.
+    """
 
     name: str
     corners: tuple[float, ...]
     difficult: bool
+    fault: str = ""
+
+    @property
+    def box(self) -> tuple[float, ...] | str:
+        """Its corners x1, y1, x2, y2, 0-based and half-open, or its fault."""
+        if self.fault:
+            return self.fault
+        xmin, ymin, xmax, ymax = self.corners
+        return xmin - 1, ymin - 1, xmax, ymax
 
 
 class VocFile(NamedTuple):
@@ -51,8 +65,8 @@ def read_voc_file(path: Path) -> VocFile:
     Raises
     ------
     AnnotationError
-        If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name or a corner,
-        if a corner is not a finite number, or if ``<difficult>`` is neither 0 nor 1.
+        If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name, if a corner
+        of its box is not a finite number, or if ``<difficult>`` is neither 0 nor 1.
     """
     root = read_xml(path)
     if root.tag != "annotation":
@@ -87,10 +101,20 @@ def _object(path: Path, element: Any) -> VocObject:
     difficult = _text(element, "difficult") if element.find("difficult") is not None else "0"
     if difficult not in ("0", "1"):
         raise AnnotationError(f"annotation {path}: <difficult> must be 0 or 1, got {difficult!r}.")
-    box = element.find("bndbox")
+    box, is_difficult = element.find("bndbox"), difficult == "1"
+    if element.find("robndbox") is not None or any(map(is_rotated, _angles(element))):
+        return VocObject(name, (), is_difficult, ROTATED)
     if box is None:
-        raise AnnotationError(f"annotation {path} has an <object> ({name!r}) without a <bndbox>.")
-    return VocObject(name, tuple(_corner(path, box, corner) for corner in _CORNERS), difficult == "1")
+        return VocObject(name, (), is_difficult, NO_BOX)
+    return VocObject(name, tuple(_corner(path, box, corner) for corner in _CORNERS), is_difficult)
+
+
+def _angles(element: Any) -> Iterator[str]:
+    """Yield the angles of an object: CVAT writes them as an attribute, other programs as an element of their own."""
+    yield from (_text(element, tag) for tag in ("rotation", "bndbox/rotation", "bndbox/angle"))
+    for attribute in element.iterfind("attributes/attribute"):
+        if _text(attribute, "name") == "rotation":
+            yield _text(attribute, "value")
 
 
 def _corner(path: Path, box: Any, name: str) -> float:

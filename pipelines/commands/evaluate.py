@@ -1,13 +1,15 @@
 """`lapsvm evaluate` for result files of any program."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lapsvm.catalog import open_dataset
-from lapsvm.coco_files import read_coco, read_coco_results
-from lapsvm.errors import OptionError, StageError
+from lapsvm.coco_files import CROWD, fault_sentence, read_coco, read_coco_results
+from lapsvm.errors import AnnotationError, OptionError, StageError
 from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
+from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
 from ..cli.parsing import chosen_metrics
@@ -49,7 +51,7 @@ def evaluate_files(options: Mapping[str, Any]) -> None:
         table, title = evaluate_voc_files(options["root"], set_name, results, iou, quiet), f"{set_name} set"
     else:
         metrics = chosen_metrics(options["metrics"] or "voc")
-        table, title = evaluate_coco(options["coco"], results, iou, metrics), results.name
+        table, title = evaluate_coco(options["coco"], results, iou, metrics, quiet), results.name
     if json_file is not None:
         write_json(json_file, table)
     if not quiet:
@@ -73,6 +75,8 @@ def evaluate_voc_files(root: Path, set_name: str, results: Path, iou: float, qui
     truth = open_dataset("voc", root, classes=tuple(found), test_set=set_name, boxes_only=True).ground_truth(set_name)
     if truth is None:
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
+    if isinstance(truth, TruthByClass):
+        _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
     table = class_table(evaluate_voc(found, truth, iou).rows())
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(found))
     if missing:
@@ -81,13 +85,23 @@ def evaluate_voc_files(root: Path, set_name: str, results: Path, iou: float, qui
     return table
 
 
+def _say_left_out(reporter: Reporter, where: str, sentence: str, *, is_empty: bool) -> None:
+    """Say which annotations are left out; AnnotationError if none is left."""
+    if is_empty:
+        raise AnnotationError(f"{where} must have a usable box, but {sentence}.")
+    if sentence:
+        reporter.warn(f"{where}: {sentence}")
+
+
 def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
     """Return the classes that have an object in some pictures."""
     files = (root / "Annotations" / f"{image_id}.xml" for image_id in image_ids)
     return {item.name for file in files for item in read_objects(file)}
 
 
-def evaluate_coco(truth: Path, results: Path, iou: float, metrics: Sequence[str] = ("voc",)) -> dict[str, Any]:
+def evaluate_coco(
+    truth: Path, results: Path, iou: float, metrics: Sequence[str] = ("voc",), quiet: bool = True
+) -> dict[str, Any]:
     """Return the table of COCO results against COCO annotations.
 
     Parameters
@@ -97,9 +111,14 @@ def evaluate_coco(truth: Path, results: Path, iou: float, metrics: Sequence[str]
     iou : float
         For the figures of VOC.
     metrics : sequence of "voc", "coco"
+    quiet : bool, default True
     """
-    file = read_coco(truth, boxes=True)
+    file = read_coco(truth, boxes=True, strict=False)
+    usable = tuple(one for one in file.annotations if one.corners is not None)
     rows = read_coco_results(results, file)
+    if file.faults.keys() - {CROWD}:
+        _say_left_out(Reporter(quiet), str(truth), fault_sentence(file), is_empty=not usable)
+    file = replace(file, annotations=usable)
     columns = [evaluate_voc(*coco_evaluation(file, rows), iou).rows()] if "voc" in metrics else []
     columns += [coco_rows(file, rows)] if "coco" in metrics else []
     return class_table(*columns)

@@ -193,7 +193,7 @@ def _summary(compared: Sequence[_Compared], classes: Sequence[str], known: Annot
     differences = [one.difference for one in compared if not np.isnan(one.difference)]
     yield f"scores of given windows: largest difference {max(differences):.1g} in {len(differences)} pictures"
     yield from _agreement(compared, classes)
-    if known is not None:
+    if known is not None and known.pictures:
         yield from _average_precision(compared, classes, known)
 
 

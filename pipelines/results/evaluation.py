@@ -54,6 +54,8 @@ class SetEvaluation:
     pointing : PointingReport or None
         Where `corloc` is.
     image_ap : dict of class name to float or None
+    faults_note : str
+        A sentence on boxes of the data set that cannot be used; "" if all can.
     """
 
     name: str
@@ -67,6 +69,7 @@ class SetEvaluation:
     corloc: CorLocReport | None
     pointing: PointingReport | None
     image_ap: dict[str, float | None]
+    faults_note: str = ""
 
     @property
     def known_truth(self) -> Truth | None:
@@ -124,6 +127,7 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         pointing=pointing(detections, truth) if truth is not None and trained_on else None,
         image_ap={name: image_level_ap(records, name, of_class) for name, of_class in detections.items()},
+        faults_note=f"set {set_name}: {known.note}" if known is not None and known.note else "",
     )
 
 

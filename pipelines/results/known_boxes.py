@@ -4,15 +4,18 @@ These are a COCO file or VOC annotations, with boxes of some pictures, matched w
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from lapsvm.boxes import from_voc
+from lapsvm.box_faults import left_out_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
-from lapsvm.coco_files import Corners, fault_sentence, read_coco
-from lapsvm.errors import AnnotationError, MissingError
-from lapsvm.voc_files import VocObject, read_voc_file
+from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco
+from lapsvm.detection.export import picture_size
+from lapsvm.errors import AnnotationError, ImageError, MissingError
+from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
+from lapsvm.voc_files import read_voc_file
 
 from ..run.context import RunContext
 from ..run.limits import counted, listed
@@ -22,6 +25,8 @@ Truth = Mapping[str, Mapping[str, GroundTruth]]
 """Class -> picture id -> objects."""
 Objects = list[tuple[str, Corners, bool]]  # class, corners, difficult
 Records = Mapping[str, Sequence[ImageRecord]]
+SizeOf = Callable[[str, str], Size | None]
+"""Set and picture id -> width and height of the picture; None if they are not known."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +39,41 @@ class AnnotatedBoxes:
         With an entry for every picture of the set; an empty one for a picture whose boxes are not known.
     pictures : frozenset of str
         Pictures whose boxes are known.
+    note : str
+        What is left out of the data set's own boxes, as the end of a sentence; "" for nothing.
     """
 
     truth: Truth
     pictures: frozenset[str]
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class AttachedPicture:
-    """One picture of the annotations: the names it may have, the first one preferred, and its objects."""
+    """One picture of the annotations.
+
+    Attributes
+    ----------
+    names : tuple of str
+        That it may have, the first one preferred.
+    rows : sequence of (class, corners, whether it is difficult)
+        Its objects; a fault in place of corners that cannot be used.
+    size : (width, height) or None
+        As the file says.
+    """
 
     names: tuple[str, ...]
-    objects: Objects
+    rows: Sequence[ObjectRow]
+    size: Size | None = None
+
+
+@dataclass(frozen=True)
+class AnnotatedFile:
+    """The pictures of the annotations, and how many annotations have faults that are those of no picture."""
+
+    pictures: list[AttachedPicture]
+    faults: Mapping[str, int] = field(default_factory=dict)
+    n_crowds: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,9 +92,10 @@ class AttachedBoxes:
 
 
 def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
-    """Return the boxes of a set, for evaluation alone; None if no box of the set is known.
+    """Return the boxes of a set, for evaluation alone; None if there are none, and nothing to say of them.
 
-    With the setting ``data.boxes`` only the boxes of that file or folder count.
+    Boxes that cannot be used, as `lapsvm.box_faults` says, are left out; those of a picture that has such ones alone
+    are not known. With the setting ``data.boxes`` only the boxes of that file or folder count.
 
     Raises
     ------
@@ -82,7 +111,33 @@ def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
         truth = truth_by_class({record.id: known.get(record.id, []) for record in records}, context.data.classes)
         return AnnotatedBoxes(truth, frozenset(known)) if known else None
     own = context.data.dataset.ground_truth(set_name)
-    return None if own is None else AnnotatedBoxes(own, frozenset(record.id for record in records))
+    if own is None:
+        return None
+    given = own if isinstance(own, TruthByClass) else TruthByClass(own)
+    size_of = size_in(context)
+    ids = {record.id for record in records}
+    boxed = {key for of_class in given.values() for key, one in of_class.items() if len(one.boxes)} & ids
+    sizes = {image_id: size for image_id in boxed if (size := size_of(set_name, image_id)) is not None}
+    found = given.checked(sizes)
+    pictures = frozenset() if found.is_empty else frozenset(ids) - found.unknown
+    return AnnotatedBoxes(found, pictures, found.sentence)
+
+
+def size_in(context: RunContext) -> SizeOf:
+    """Return what knows the sizes of a run's pictures: its shards, or for pictures that these lack the pictures."""
+
+    def size_of(set_name: str, image_id: str) -> Size | None:
+        if set_name not in stored:
+            stored[set_name] = context.stored_sizes(set_name)
+        size = stored[set_name].get(image_id)
+        if size is None:
+            with suppress(ImageError, MissingError):
+                size = picture_size(paths[set_name][image_id])[:2]
+        return size
+
+    stored = dict[str, dict[str, tuple[int, int]]]()
+    paths = {name: {one.id: one.path for one in records} for name, records in context.data.records.items()}
+    return size_of
 
 
 def check_boxes(context: RunContext) -> None:
@@ -111,12 +166,15 @@ def _attached(context: RunContext) -> AttachedBoxes:
 def _read_attached(context: RunContext) -> AttachedBoxes:
     """Return the boxes of ``data.boxes``; its error names the way out."""
     try:
-        return attach_boxes(context.settings.data.boxes, context.data.records, context.data.classes)
+        boxes, data = context.settings.data.boxes, context.data
+        return attach_boxes(boxes, data.records, data.classes, size_in(context))
     except AnnotationError as error:
         raise AnnotationError(f"{str(error).rstrip('.')}; give other --boxes, or '' for none.") from None
 
 
-def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> AttachedBoxes:
+def attach_boxes(
+    path: str, records: Records, classes: Sequence[str], size_of: SizeOf = lambda *_: None
+) -> AttachedBoxes:
     """Read annotations and match them with pictures.
 
     Parameters
@@ -125,6 +183,8 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
         A COCO file, or a folder of VOC annotations, also in subfolders.
     records : mapping of set name to its pictures
     classes : sequence of str
+    size_of : callable, optional
+        Returns the size of a picture from its set and id.
 
     Returns
     -------
@@ -135,10 +195,10 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
     MissingError
         If there is no such file or folder.
     AnnotationError
-        If a file is broken, no box of a COCO file is usable, a VOC box is empty, or no picture or no class is the
-        run's.
+        If a file is broken, no box can be used, or no picture or no class is the run's.
     """
-    annotated, faults = read_annotated(path)
+    file = read_annotated(path)
+    annotated = file.pictures
     matches = match_pictures([picture.names for picture in annotated], records)
     if not matches.pictures:
         first = annotated[0].names[0]
@@ -146,45 +206,79 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
             f"boxes {path} must name a picture of the run, but none of its {len(annotated):,} pictures is one, "
             f"such as {first!r}."
         )
+    sizes = {number: size_of(*picture) for picture, number in matches.pictures.items()}
+    objects, note = _usable(path, file, sizes)
     found: dict[str, dict[str, Objects]] = {set_name: {} for set_name in records}
     for (set_name, image_id), number in matches.pictures.items():
-        found[set_name][image_id] = annotated[number].objects
+        if objects[number] or not annotated[number].rows:
+            found[set_name][image_id] = objects[number]
     names = Counter(name for of_set in found.values() for objects in of_set.values() for name, _, _ in objects)
     if names and not names.keys() & set(classes):
         raise AnnotationError(
             f"boxes {path} must be of the run's classes {_names(classes)}, got {_names(sorted(names))}."
         )
-    sentences = [*faults, *_match_sentences(annotated, matches), *_class_sentences(names, classes)]
+    sentences = [*note, *_match_sentences(annotated, matches), *_class_sentences(names, classes)]
     sentences += _contradictions(found, records, classes)
     return AttachedBoxes(found, tuple(f"boxes {path}: {sentence}" for sentence in sentences))
 
 
-def read_annotated(path: str) -> tuple[list[AttachedPicture], list[str]]:
-    """Return the annotated pictures of a COCO file or a folder of VOC annotations, and what it says of its faults.
+def _usable(path: str, file: AnnotatedFile, sizes: Mapping[int, Size | None]) -> tuple[list[Objects], list[str]]:
+    """Return the objects of every picture that can be used, and what is said of the others; `sizes` are by number.
 
-    Errors are those of `attach_boxes`.
+    Raises AnnotationError if there are annotations and none can be used.
+    """
+    objects, faults = list[Objects](), Counter[str]()
+    for number, picture in enumerate(file.pictures):
+        corners = [row[1] for row in picture.rows]
+        wrong = object_faults(corners, picture.size, sizes.get(number))
+        faults.update(filter(None, wrong))
+        objects.append(_objects(picture.rows, wrong))
+    faults += Counter(file.faults)
+    total = sum(len(picture.rows) for picture in file.pictures) + sum(file.faults.values())
+    sentence = left_out_sentence(faults, total)
+    if 0 < total == sum(faults.values()):
+        raise AnnotationError(f"boxes {path} must have a usable box, but {sentence}.")
+    crowds = f"{file.n_crowds:,} crowd regions count as difficult" if file.n_crowds else ""
+    note = "; ".join(part for part in (sentence, crowds) if part)
+    return objects, [note] if note else []
+
+
+def _objects(rows: Iterable[ObjectRow], faults: Sequence[str]) -> Objects:
+    """Return the objects without a fault."""
+    kept = (row for row, fault in zip(rows, faults, strict=True) if not fault)
+    return [(name, corners, difficult) for name, corners, difficult in kept if isinstance(corners, tuple)]
+
+
+def read_annotated(path: str) -> AnnotatedFile:
+    """Return the annotated pictures of a COCO file or a folder of VOC annotations.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file or folder.
+    AnnotationError
+        If a file is broken, or there is no picture.
     """
     source = Path(path)
     if not source.exists():
         raise MissingError(f"boxes {path} are not there; name the file or folder with --boxes, '' for none.")
-    pictures, fault = (_voc_pictures(source), "") if source.is_dir() else _coco_pictures(source)
-    if not pictures:
+    file = AnnotatedFile(_voc_pictures(source)) if source.is_dir() else _coco_pictures(source)
+    if not file.pictures:
         what = "no .xml file; a COCO file is named itself" if source.is_dir() else "no picture"
         raise AnnotationError(f"boxes {path} must be a COCO file or a folder of VOC annotations, but hold {what}.")
-    return pictures, [fault] if fault else []
+    return file
 
 
-def _coco_pictures(path: Path) -> tuple[list[AttachedPicture], str]:
-    """Return the pictures of a COCO file, and what is not taken from it; crowd regions are difficult."""
+def _coco_pictures(path: Path) -> AnnotatedFile:
+    """Return the pictures of a COCO file; crowd regions are difficult."""
     file = read_coco(path, boxes=True, strict=False)
-    if file.faults and all(one.corners is None for one in file.annotations):
-        raise AnnotationError(f"boxes {file.path} must have a usable box, but {fault_sentence(file)}.")
-    objects: dict[object, Objects] = defaultdict(list)
+    rows: dict[object, list[ObjectRow]] = defaultdict(list)
     for one in file.annotations:
-        if one.corners is not None:
-            objects[one.image_id].append((file.categories[one.category_id], one.corners, one.is_crowd))
-    pictures = [AttachedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
-    return pictures, fault_sentence(file)
+        rows[one.image_id].append((file.categories[one.category_id], one.corners or one.fault, one.is_crowd))
+    names = file.file_names.items()
+    pictures = [AttachedPicture((name or str(key),), rows[key], file.sizes.get(key)) for key, name in names]
+    of_no_category = {fault: count for fault, count in file.faults.items() if fault == NO_CATEGORY}
+    return AnnotatedFile(pictures, of_no_category, file.faults.get(CROWD, 0))
 
 
 def _voc_pictures(folder: Path) -> list[AttachedPicture]:
@@ -195,17 +289,9 @@ def _voc_pictures(folder: Path) -> list[AttachedPicture]:
             continue
         file = read_voc_file(path)
         own = path.relative_to(folder).with_suffix("").as_posix()
-        pictures.append(AttachedPicture((own, *file.names), [_voc_object(path, one) for one in file.objects]))
+        rows = [(one.name, one.box, one.difficult) for one in file.objects]
+        pictures.append(AttachedPicture((own, *file.names), rows, file.size))
     return pictures
-
-
-def _voc_object(path: Path, one: VocObject) -> tuple[str, Corners, bool]:
-    """Return the class, corners and difficulty of an object; AnnotationError if its box is empty."""
-    x1, y1, x2, y2 = from_voc([one.corners])[0].tolist()
-    if x1 >= x2 or y1 >= y2:
-        got = ", ".join(f"{corner:g}" for corner in one.corners)
-        raise AnnotationError(f"annotation {path}: the box of {one.name!r} must not be empty, got {got}.")
-    return one.name, (x1, y1, x2, y2), one.difficult
 
 
 def _match_sentences(annotated: Sequence[AttachedPicture], matches: PictureMatches) -> Iterator[str]:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from lapsvm.arrays import Float32, Float64, Index
+from lapsvm.box_faults import EMPTY, OUTSIDE, SMALLEST, box_faults
 from lapsvm.boxes import whole_image
 from lapsvm.catalog import PICTURE_SUFFIXES, ImageRecord
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
@@ -18,8 +19,6 @@ from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalW
 
 from ..run.settings import SourceSettings
 
-REACH = 1.0  # pixels by which a box may lie outside: programs round differently
-SMALLEST = 2  # pixels: in a larger picture windows do not all lie within one pixel
 EQUAL = 1e-3  # pixels by which the corners of equal boxes differ
 _NOTHING = np.empty((0, 4))
 
@@ -188,15 +187,13 @@ def _check_boxes(windows: ExternalWindows, boxes: Float64, rows: Index, size: tu
             f"{windows.where}: boxes must be in pixels, but all {len(raw)} lie within 0 to 1, as normalised ones do; "
             "multiply them by the width and height of the picture."
         )
-    empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
-    reach = np.maximum(-boxes[:, :2], boxes[:, 2:] - [width, height]).max(axis=1, initial=0)
-    faults = [(empty, "have an area", "")]
+    faults = box_faults(boxes, (width, height))
+    rules = {EMPTY: ("have an area", "")}
     if not clip:
-        inside = f"lie in the picture of {width} x {height} pixels"
-        faults.append((reach > REACH, inside, ", or cut such boxes with --clip"))
-    for is_wrong, rule, cure in faults:
-        if is_wrong.any():
-            index = int(np.argmax(is_wrong))
+        rules[OUTSIDE] = (f"lie in the picture of {width} x {height} pixels", ", or cut such boxes with --clip")
+    for fault, (rule, cure) in rules.items():
+        if fault in faults:
+            index = faults.index(fault)
             got = ", ".join(f"{value:g}" for value in boxes[index])
             raise ExternalFileError(
                 f"{windows.where}: the box of row {rows[index]} must {rule}, got {got} as x1, y1, x2, y2; see whether "

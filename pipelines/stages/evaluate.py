@@ -40,6 +40,8 @@ def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
     for evaluation in sets.values():
         if evaluation.boxes_note:
             context.reporter.say(evaluation.boxes_note)
+        if evaluation.faults_note:
+            context.reporter.warn(evaluation.faults_note)
         if evaluation.left_out_note:
             context.reporter.warn(evaluation.left_out_note)
 

@@ -99,7 +99,9 @@ def _imported(context: RunContext) -> list[str]:
 
 def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:
     """Return sentences on sets of which only some pictures have boxes, or are left out."""
-    notes = ((entry.boxes_note if entry.truth else "", entry.left_out_note) for entry in sets.values())
+    notes = (
+        (entry.boxes_note if entry.truth else "", entry.faults_note, entry.left_out_note) for entry in sets.values()
+    )
     return [note for of_set in notes for note in of_set if note]
 
 

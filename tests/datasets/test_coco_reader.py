@@ -113,7 +113,11 @@ def test_labels_need_no_boxes_and_do_not_look_at_them(tmp_path):
     dataset = open_dataset("coco", tmp_path)
     assert [record.labels["cat"] for record in dataset.records("trainval")] == [1, 1, -1]
     assert all(one.corners is None for one in read_coco(tmp_path / "annotations.json").annotations)
-    assert dataset.ground_truth("trainval") is None
+    truth = dataset.ground_truth("trainval")
+    assert truth.is_empty
+    assert truth.sentence == (
+        "4 of 4 annotations are left out of evaluation (2 without a box, 2 with a mask in run lengths and no box)"
+    )
 
 
 def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is_lost(tmp_path):
@@ -123,6 +127,9 @@ def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is
         {"bbox": []},
         {"bbox": [1, 2, 3]},
         {"bbox": [1, 2, 3, -4]},
+        {"attributes": {"rotation": 30.0}},
+        {"rotation": "45"},
+        {"bbox": [9, 9, 4, 4, 0.5]},
         {"category_id": 99},
     ]
     rows = [
@@ -136,8 +143,9 @@ def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is
         "bird": 0, "cat": 3, "dog": 1,
     }  # fmt: skip
     assert dataset.unusable_boxes("trainval") == (
-        "6 of 10 annotations are left out of evaluation (2 with an empty box, 1 with a mask in run lengths and no box, "
-        "1 without a box, 1 with a box that is not four finite numbers, 1 of a category that the file does not list); "
+        "9 of 13 annotations are left out of evaluation (2 with an empty box, 1 with a mask in run lengths and no box, "
+        "1 without a box, 1 with a box that is not four finite numbers, 3 with a rotated box, 1 of a category that the "
+        "file does not list); "
         "2 crowd regions count as difficult; 1 pictures with annotations of a category that the file does not list "
         "take no part in the training of classes that their other annotations do not name"
     )

@@ -114,8 +114,7 @@ BAD = {
     "nothing": ([], "names no picture"),
     "no label at all": ([GOOD | {"label": ""}], "gives a picture a label"),
     "too few boxes": ([GOOD | {"objects": {"categories": ["a"], "bbox": []}}], "one box per category"),
-    "an empty box": ([GOOD | {"objects": {"categories": ["a"], "bbox": [[1, 1, 0, 1]]}}], "width and a height above 0"),
-    "a box without an end": ([GOOD | {"objects": {"categories": ["a"], "bbox": [[1, 1, 10**400, 1]]}}], "above 0"),
+    "angles that are no list": ([GOOD | {"objects": OBJECTS | {"rotation": 45}}], "one angle per box, got 45"),
     "boxes of some": ([GOOD, {"file_name": "b", "objects": OBJECTS}], "must have boxes because other rows of its set"),
 }
 

@@ -43,6 +43,12 @@ class ShardSet:
         return tuple(chain.from_iterable(header.pixel_hashes for header in self.headers))
 
     @property
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Picture id -> width and height in pixels; reads that tensor of every shard."""
+        rows = chain.from_iterable(shard.sizes.tolist() for shard in self)
+        return {image_id: (width, height) for image_id, (height, width) in zip(self.image_ids, rows, strict=True)}
+
+    @property
     def n_images(self) -> int:
         """Number of pictures."""
         return sum(len(header.image_ids) for header in self.headers)

@@ -1,6 +1,7 @@
 """`lapsvm evaluate --coco`: COCO files give the figures of VOC."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -141,3 +142,43 @@ def test_without_the_evaluator_the_extra_is_named(refused, finished, tmp_path, m
     pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json"]
     for form in (pair, ["--out", finished]):
         assert 'pip install ".[coco]" in the folder of the source' in refused("evaluate", *form, "--metrics", "coco")
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"attributes": {"rotation": 30.0}}, "with a rotated box"),
+        ({"bbox": [9000, 9000, 10, 10]}, "with a box outside of the picture"),
+        ({"bbox": [20, 20, -5, 10]}, "with an empty box"),
+    ],
+)
+def test_annotations_that_cannot_be_used_are_counted(command, refused, tmp_path, change, fault):
+    truth, _ = write_pair(tmp_path)
+    images = [one | {"width": 800, "height": 600} for one in truth["images"]]
+    first, *others = truth["annotations"]
+    line = ("evaluate", "--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json")
+    (tmp_path / "truth.json").write_text(
+        json.dumps(truth | {"images": images, "annotations": [first | change, *others]})
+    )
+    said = command(*line)
+    assert said.status == 0, said.err
+    count = f"1 of {len(others) + 1:,} annotations are left out of evaluation (1 {fault})"
+    assert f"{tmp_path / 'truth.json'}: {count}" in said.err
+    (tmp_path / "truth.json").write_text(json.dumps(truth | {"images": images, "annotations": [first | change]}))
+    assert "must have a usable box, but 1 of 1 annotations" in refused(*line)
+
+
+def test_rotated_boxes_of_voc_files_are_counted(command, refused, finished, digits, tmp_path):
+    data = shutil.copytree(digits, tmp_path / "data")
+    turned = "<attributes><attribute><name>rotation</name><value>90.0</value></attribute></attributes></object>"
+    paths = [path for path in sorted((data / "Annotations").iterdir()) if "<object>" in path.read_text()]
+    ids = (data / "ImageSets" / "Main" / "test.txt").read_text().split()
+    line = ("evaluate", "--root", data, "--results", finished / "detections" / "test")
+    (first, *others) = [path for path in paths if path.stem in ids]
+    first.write_text(first.read_text().replace("</object>", turned))
+    said = command(*line)
+    assert said.status == 0, said.err
+    assert f"{first.read_text().count('<object>')} with a rotated box" in said.err
+    for path in others:
+        path.write_text(path.read_text().replace("</object>", turned))
+    assert "must have a usable box" in refused(*line)

@@ -119,7 +119,10 @@ BAD = {
         lambda folder: coco(folder, ["2.jpg"], [(0, 1, [1, 1, 0, 2])]),
         r"left out of evaluation \(1 with an empty box\)",
     ),
-    "empty VOC box": (lambda folder: voc(folder, **{"2": ("", (9, 1, 8, 5))}), "the box of 'cat' must not be empty"),
+    "empty VOC box": (
+        lambda folder: voc(folder, **{"2": ("", (9, 1, 8, 5))}),
+        r"must have a usable box, but 1 of 1 annotations are left out of evaluation \(1 with an empty box\)",
+    ),
     "no pictures": (lambda folder: coco(folder, [], []), "but hold no picture"),
     "no files": (str, "but hold no .xml file; a COCO file is named itself"),
     "no JSON": (lambda folder: write(folder / "boxes.json", "{"), "cannot be read as JSON"),
