@@ -9,25 +9,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import numpy as np
-
-from lapsvm.boxes import from_voc
-from lapsvm.coco_files import read_coco
+from lapsvm.box_faults import ROTATED, is_rotated
+from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
 from lapsvm.files import NOT_PARSED, open_regular, read_regular
-from lapsvm.voc_files import read_voc_file, read_xml
+from lapsvm.voc_files import VocObject, read_voc_file, read_xml
+
+from ...run.limits import shown
 
 Corners = tuple[float, ...]
 SHARES = (1.0, 1.0)
 """The size of a picture whose corners are shares of its sides."""
 
 
+DIFFICULT = "with a difficult box"
+CROWD_REGION = "with a crowd region"
+NO_LABEL = "without a label"
+APART = "whose label is apart from its shape"
+NO_NUMBER = "of a class number that data.yaml lacks"
+UNREADABLE = "that cannot be read"
+
+
 class MendedBox(NamedTuple):
-    """A box: its class, x1, y1, x2, y2, and whether it is one whole object, upright and not difficult."""
+    """A box: its class, x1, y1, x2, y2, and why it is not one whole object in an upright box; "" if it is.
+
+    With a fault it may have neither class nor corners.
+    """
 
     class_name: str
     corners: Corners
-    is_plain: bool = True
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,12 +54,15 @@ class MendedPicture:
     boxes : tuple of MendedBox
     is_submitted : bool
         Whether the file says that a person has looked at it.
+    is_marked : bool
+        Whether the file says what boxes it has: those of a person or, unchanged, those of the export.
     """
 
     names: tuple[str, ...]
     size: tuple[float, float] | None
     boxes: tuple[MendedBox, ...]
     is_submitted: bool = False
+    is_marked: bool = True
 
 
 def read_mended(path: Path) -> tuple[str, list[MendedPicture]]:
@@ -79,21 +93,29 @@ def _coco(path: Path) -> Iterator[MendedPicture]:
     file = read_coco(path, boxes=True, strict=False)
     boxes = defaultdict[object, list[MendedBox]](list)
     for one in file.annotations:
-        is_plain = one.corners is not None and not one.is_crowd
-        box = MendedBox(file.categories[one.category_id], one.corners or (), is_plain)
-        boxes[one.image_id].append(box)
+        fault = one.fault or (CROWD_REGION if one.is_crowd else "")
+        boxes[one.image_id].append(MendedBox(file.categories[one.category_id], one.corners or (), fault))
+    for key in file.without_category:
+        boxes[key].append(MendedBox("", (), NO_CATEGORY))
     for key, name in file.file_names.items():
         yield MendedPicture((name,), file.sizes.get(key), tuple(boxes[key]))
 
 
 def _voc(folder: Path) -> Iterator[MendedPicture]:
     for path in sorted(folder.glob("*.xml")):
-        file = read_voc_file(path)
         own = unquote(path.stem)
-        corners = from_voc(np.array([one.corners for one in file.objects]).reshape(-1, 4)).tolist()
-        pairs = zip(file.objects, corners, strict=True)
-        boxes = (MendedBox(one.name, tuple(box), not one.difficult) for one, box in pairs)
-        yield MendedPicture((*file.names[:1], own, own.replace("__", "/")), file.size, tuple(boxes))
+        names = (own, own.replace("__", "/"))
+        try:
+            file = read_voc_file(path)
+        except AnnotationError:
+            yield MendedPicture(names, None, (MendedBox("", (), UNREADABLE),))
+        else:
+            yield MendedPicture((*file.names[:1], *names), file.size, tuple(map(_voc_box, file.objects)))
+
+
+def _voc_box(one: VocObject) -> MendedBox:
+    corners = () if isinstance(one.box, str) else one.box
+    return MendedBox(one.name, corners, one.fault or (DIFFICULT if one.difficult else ""))
 
 
 def _yolo(settings: Path) -> Iterator[MendedPicture]:
@@ -103,7 +125,7 @@ def _yolo(settings: Path) -> Iterator[MendedPicture]:
         _, *folders, last = path.relative_to(labels).parts
         place = "/".join([*folders, last.removesuffix(".txt")])
         lines = read_regular(path, "file of labels").decode("utf-8", "replace").splitlines()
-        boxes = tuple(_yolo_box(path, line, names) for line in lines if line.strip())
+        boxes = tuple(_yolo_box(line, names) for line in lines if line.strip())
         original = re.sub(r"(^|/)images_(?=/)", r"\1images", place)
         picture = MendedPicture((place, original), SHARES, boxes)
         if seen.setdefault(place, picture) != picture:
@@ -111,12 +133,23 @@ def _yolo(settings: Path) -> Iterator[MendedPicture]:
     yield from seen.values()
 
 
-def _yolo_box(path: Path, line: str, names: Mapping[str, str]) -> MendedBox:
-    number, *values = line.split()
-    if number not in names or len(values) != 4:
-        raise AnnotationError(f"{path}: a row must be a class of data.yaml and four numbers, got {line!r}.")
-    x, y, width, height = (_number(value, path) for value in values)
+def _yolo_box(line: str, names: Mapping[str, str]) -> MendedBox:
+    number, *texts = line.split()
+    try:
+        values = [float(text) for text in texts]
+    except ValueError:
+        return MendedBox("", (), UNREADABLE)
+    if number not in names:
+        return MendedBox("", (), NO_NUMBER)
+    if len(values) != 4:
+        return MendedBox(names[number], (), shape_fault("polygon") if len(values) >= 6 else UNREADABLE)
+    x, y, width, height = values
     return MendedBox(names[number], (x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+
+
+def shape_fault(shape: str) -> str:
+    """Return the fault of an annotation whose shape is no upright box."""
+    return f"with a shape that is no upright box ({shape})"
 
 
 def _yolo_names(path: Path) -> dict[str, str]:
@@ -142,23 +175,51 @@ def _unquoted(text: str) -> str:
 
 
 def _label_studio(path: Path) -> Iterator[MendedPicture]:
-    for task in json.loads(read_regular(path, "file of tasks").decode("utf-8-sig")):
-        annotations = [one for one in task.get("annotations", []) if not one.get("was_cancelled")]
-        predictions = task.get("predictions", [])
-        chosen = (annotations or [one for one in predictions if isinstance(one, dict)] or [{"result": []}])[-1]
-        regions = [one for one in chosen["result"] if one.get("type") == "rectanglelabels"]
-        address = urlsplit(task["data"]["image"])
-        name = parse_qs(address.query).get("d", [unquote(address.path)])[0]
-        sizes = [(float(one["original_width"]), float(one["original_height"])) for one in regions]
-        boxes = [_label_studio_box(one, *size) for one, size in zip(regions, sizes, strict=True)]
-        yield MendedPicture((name,), sizes[0] if sizes else None, tuple(boxes), bool(annotations))
+    for number, task in enumerate(json.loads(read_regular(path, "file of tasks").decode("utf-8-sig")), start=1):
+        try:
+            yield _label_studio_task(task)
+        except _OTHER_FORM:
+            name = task.get("id", number) if isinstance(task, dict) else number
+            raise AnnotationError(
+                f"{path}: task {shown(name)} must be in the form in which lapsvm export writes it."
+            ) from None
 
 
-def _label_studio_box(region: Mapping[str, Any], width: float, height: float) -> MendedBox:
-    value = region["value"]
+def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
+    """Return the picture of a task, with what was submitted last or else, as they were exported, its predictions."""
+    annotations = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
+    given = annotations or [one for one in task.get("predictions") or [] if isinstance(one, dict)]
+    address = urlsplit(task["data"]["image"])
+    name = parse_qs(address.query).get("d", [unquote(address.path)])[0]
+    if not given:
+        return MendedPicture((name,), None, (), is_marked=False)
+    boxes, sizes = list[MendedBox](), list[tuple[float, float]]()
+    for region in given[-1]["result"]:
+        found = _label_studio_boxes(region)
+        boxes += found
+        if any(box.corners for box in found):
+            sizes.append((float(region["original_width"]), float(region["original_height"])))
+    size = next((one for one in sizes if one != sizes[0]), sizes[0]) if sizes else None
+    return MendedPicture((name,), size, tuple(boxes), bool(annotations))
+
+
+def _label_studio_boxes(region: Mapping[str, Any]) -> list[MendedBox]:
+    """Return a box for each label of a region; none for what is no shape, such as a choice."""
+    kind, value = str(region.get("type")), region["value"]
+    if kind in _NO_SHAPES:
+        return []
+    if kind in ("rectangle", "labels"):
+        return [MendedBox("", (), APART)]
+    if kind != "rectanglelabels":
+        return [MendedBox("", (), shape_fault(kind.removesuffix("labels") or kind))]
+    labels = value.get("rectanglelabels")
+    if not isinstance(labels, list) or not labels:
+        return [MendedBox("", (), NO_LABEL)]
+    width, height = float(region["original_width"]), float(region["original_height"])
     x, y, across, down = (float(value[name]) for name in ("x", "y", "width", "height"))
     corners = (x * width / 100, y * height / 100, (x + across) * width / 100, (y + down) * height / 100)
-    return MendedBox(str(value["rectanglelabels"][0]), corners, not value.get("rotation"))
+    is_turned = is_rotated(value.get("rotation")) or is_rotated(region.get("image_rotation"))
+    return [MendedBox(str(label), corners, ROTATED if is_turned else "") for label in labels]
 
 
 def _cvat(path: Path) -> Iterator[MendedPicture]:
@@ -167,13 +228,17 @@ def _cvat(path: Path) -> Iterator[MendedPicture]:
         raise AnnotationError(f"{path} must have the root <annotations>, got <{root.tag}>.")
     for image in root.iter("image"):
         width, height = (_number(image.get(side), path) for side in ("width", "height"))
-        boxes = (_cvat_box(one, path) for one in image.iter("box"))
+        boxes = (_cvat_box(one, path) for one in image if one.tag != "tag")  # a tag is of the whole picture
         yield MendedPicture((image.get("name", ""),), (width, height), tuple(boxes))
 
 
-def _cvat_box(box: Any, path: Path) -> MendedBox:
-    corners = tuple(_number(box.get(side), path) for side in ("xtl", "ytl", "xbr", "ybr"))
-    return MendedBox(box.get("label", ""), corners, not _number(box.get("rotation", "0"), path))
+def _cvat_box(shape: Any, path: Path) -> MendedBox:
+    label = shape.get("label", "")
+    if shape.tag != "box":
+        return MendedBox(label, (), shape_fault(str(shape.tag)))
+    corners = tuple(_number(shape.get(side), path) for side in ("xtl", "ytl", "xbr", "ybr"))
+    fault = ROTATED if is_rotated(shape.get("rotation")) else "" if label else NO_LABEL
+    return MendedBox(label, corners, fault)
 
 
 def _number(text: str | None, path: Path) -> float:
@@ -189,9 +254,15 @@ def _read(name: str, path: Path) -> tuple[str, list[MendedPicture]]:
         return name, list(_READERS[name][1](path))
     except (DataError, OSError):
         raise
-    except (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, *NOT_PARSED):
+    except _OTHER_FORM:
         raise AnnotationError(f"{path} must be in the form in which lapsvm export writes it.") from None
 
+
+_OTHER_FORM = (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, *NOT_PARSED)
+_NO_SHAPES = frozenset(
+    {"choices", "textarea", "rating", "number", "datetime", "taxonomy", "relation", "pairwise", "ranker"}
+)
+"""What a person says in Label Studio that marks nothing."""
 
 _READERS: Mapping[str, tuple[str, Callable[[Path], Iterator[MendedPicture]]]] = {
     "yolo": ("data.yaml", _yolo),

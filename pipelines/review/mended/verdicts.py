@@ -2,27 +2,30 @@
 
 An export that comes back unchanged says nothing: nobody need have looked. So a picture gets a verdict of a class where
 its boxes of the class differ from those that were exported: the boxes that there are now are true; where all were
-removed, those that were exported are rejected. Boxes that were left as they were count where the file itself says that
-a person submitted the picture (Label Studio), or the person who merges says so.
+removed, those that were exported are rejected. A picture with an annotation that is not understood, such as a polygon
+or a box of a class that the run lacks, says nothing: it is named and left out. Boxes that were left as they were count
+where the file itself says that a person submitted the picture (Label Studio), or the person who merges says so.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from lapsvm.arrays import Float64
+from lapsvm.box_faults import box_faults
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
 
 from ...results.picture_names import path_parts
-from ...run.limits import counted
+from ...run.limits import counted, shown
 from ...run.verdicts import Box, Verdict, VerdictLog
 from ...shards.windows import UnusableError, run_pixels
-from .formats import SHARES, MendedPicture, read_mended
+from .formats import SHARES, MendedBox, MendedPicture, read_mended
 
 TOLERANCE = 1.0
 """Pixels by which formats move corners: VOC's are whole, and a thin box becomes a pixel wide."""
@@ -59,42 +62,55 @@ class MendedExport:
         self.format_name, pictures = read_mended(path)
         exported = read_exported(_record_of(path))
         matched, unknown = match_exported(pictures, exported)
-        of_other_classes = {box.class_name for one in matched.values() for box in one.boxes} - {*classes}
         changed = [name for name in matched if hashes.get(exported[name].id, "") != exported[name].pixels]
         absent = [name for name in changed if exported[name].id not in hashes]
         resized = [name for name in matched if not _has_size(matched[name], exported[name])]
-        unusable = [name for name in matched if not _is_usable(matched[name], exported[name])]
-        left_out = {*changed, *resized, *unusable}
+        unmarked = [name for name in matched if not matched[name].is_marked and len(exported[name].boxes)]
+        faults = _faults(
+            {name: (exported[name], one) for name, one in matched.items() if name not in {*changed, *resized}}, classes
+        )
+        left_out = {*changed, *resized, *unmarked, *chain.from_iterable(faults.values())}
         self._pairs = [(exported[name], one) for name, one in matched.items() if name not in left_out]
+        self._present = {box.class_name for one in matched.values() for box in one.boxes}
         notes = [
             *counted(unknown, "pictures were not exported, or cannot be told apart, and are left out"),
             *counted(sorted(exported.keys() - matched.keys()), "exported pictures are missing and say nothing"),
             *counted(absent, "pictures are none of the training set and are left out"),
             *counted(sorted({*changed} - {*absent}), "pictures have changed since and are left out"),
             *counted(sorted({*resized} - {*changed}), "pictures have another size than exported and are left out"),
-            *counted(unusable, "pictures have a box that is difficult, rotated or empty and are left out"),
-            *counted(sorted(of_other_classes), "classes are none of the run's and are left out"),
+            *counted(unmarked, "pictures have neither an annotation nor the exported boxes and say nothing"),
         ]
+        for fault, names in faults.items():
+            notes += counted(names, f"pictures have an annotation {fault} and are left out")
         self.sentences = [f"{note}." for note in notes]
 
     def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
-        """Return what a person said, in the order of the file.
+        """Return what a person said, in the order of the file; sentences follow on what is no verdict.
 
-        A picture that was drawn at random stays one, whatever the boxes that it has now.
+        A picture that was drawn at random stays one, whatever the boxes that it has now. That all boxes of a class are
+        gone from a picture is a verdict if the file has that class's boxes in others, says that a person submitted the
+        picture, or is accepted: else the class may have been deleted, or its boxes never came into the other program.
 
         Parameters
         ----------
         log : VerdictLog
             Of the run.
         accept_unchanged : bool, default False
-            Whether boxes that were left as they were exported are accepted.
+            Whether boxes that were left as they were exported are accepted, and so are pictures without any.
         """
-        return [
-            verdict
-            for exported, mended in self._pairs
-            for name in self._classes
-            if (verdict := _verdict(name, exported, mended, log, accept_unchanged or mended.is_submitted)) is not None
-        ]
+        found, gone = list[Verdict](), defaultdict[str, list[str]](list)
+        for exported, mended in self._pairs:
+            accepts = accept_unchanged or mended.is_submitted
+            for name in self._classes:
+                verdict = _verdict(name, exported, mended, log, accepts)
+                if verdict is not None and verdict.verdict == "none" and not accepts and name not in self._present:
+                    gone[name].append(exported.name)
+                elif verdict is not None:
+                    found.append(verdict)
+        what = "pictures had the only boxes of class {0!r}, which the file has no more, and say nothing"
+        notes = (note for name, names in gone.items() for note in counted(names, what.format(name)))
+        self.sentences += [f"{note}; --accept-unchanged takes them as emptied." for note in notes]
+        return found
 
 
 def _verdict(
@@ -117,16 +133,29 @@ def _verdict(
 def _in_pixels(mended: MendedPicture, exported: AnnotatedPicture) -> Float64:
     """Return the boxes (n, 4) in pixels, cut to the picture."""
     size = (exported.width, exported.height)
-    corners = as_boxes(np.array([box.corners for box in mended.boxes], dtype=np.float64).reshape(-1, 4))
-    return clip_boxes(corners * (np.array(size * 2) if mended.size == SHARES else 1), *size)[0]
+    return clip_boxes(_unclipped(mended, mended.boxes, size), *size)[0]
 
 
-def _is_usable(mended: MendedPicture, exported: AnnotatedPicture) -> bool:
-    """Return whether all boxes are plain ones with an area in the picture."""
-    if not all(box.is_plain for box in mended.boxes):
-        return False
-    boxes = _in_pixels(mended, exported)
-    return bool((boxes[:, :2] < boxes[:, 2:]).all())
+def _unclipped(mended: MendedPicture, boxes: Sequence[MendedBox], size: tuple[int, int]) -> Float64:
+    """Return boxes (n, 4) of a picture in pixels."""
+    corners = as_boxes(np.array([box.corners for box in boxes], dtype=np.float64).reshape(-1, 4))
+    return np.asarray(corners * (np.array(size * 2) if mended.size == SHARES else 1))
+
+
+def _faults(
+    pairs: Mapping[str, tuple[AnnotatedPicture, MendedPicture]], classes: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return fault -> pictures that have an annotation with it; what else such a picture shows is not known."""
+    faults = defaultdict[str, list[str]](list)
+    for name, (exported, mended) in pairs.items():
+        size = (exported.width, exported.height)
+        judged = [box for box in mended.boxes if not box.fault]
+        found = [box.fault for box in mended.boxes if box.fault] + box_faults(_unclipped(mended, judged, size), size)
+        others = sorted({box.class_name for box in judged} - {*classes})
+        found += [f"of a class that the run lacks ({shown(others[0])})"] if others else []
+        for fault in dict.fromkeys(filter(None, found)):
+            faults[fault].append(name)
+    return faults
 
 
 def _has_size(mended: MendedPicture, exported: AnnotatedPicture) -> bool:

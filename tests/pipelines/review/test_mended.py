@@ -10,8 +10,8 @@ from lapsvm.pipelines.review.mended.verdicts import MendedExport, match_exported
 from lapsvm.pipelines.run.verdicts import Verdict, VerdictLog, append_verdicts, read_verdicts
 from PIL import Image
 
+from lapsvm.box_faults import ROTATED
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, Annotations, read_exported, write_export
-from lapsvm.errors import DataError
 
 DRAWN = [4.0, 6.0, 40.0, 50.0]
 CLASSES = ("six", "three")
@@ -263,9 +263,12 @@ def test_two_pictures_that_mean_one_are_both_left_out():
 @pytest.mark.parametrize(
     "box",
     [
-        MendedBox("six", (1, 1, 20, 20), is_plain=False),
+        MendedBox("six", (1, 1, 20, 20), ROTATED),
+        MendedBox("", (), "without a label"),
+        MendedBox("Six", (1, 1, 20, 20)),
         MendedBox("six", (20, 1, 10, 20)),
         MendedBox("six", (200, 1, 300, 20)),
+        MendedBox("six", (5, 5, 92, 20)),
         MendedBox("six", (float("nan"), 1, 10, 20)),
     ],
 )
@@ -273,7 +276,7 @@ def test_pictures_with_a_box_that_cannot_be_used_are_left_out(monkeypatch, tmp_p
     fields = {"name": "a.jpg", "id": "a", "pixels": "f00d", "width": 90, "height": 60, "classes": [], "boxes": []}
     (tmp_path / EXPORTED).write_text(json.dumps({"pictures": [fields]}))
     read = "lapsvm.pipelines.review.mended.verdicts.read_mended"
-    whole = MendedBox("six", (5, 5, 200, 20))
+    whole = MendedBox("six", (5, 5, 90.8, 20))
     for boxes, count in (((box, whole), 0), ((whole,), 1)):
         pictures = [MendedPicture(("a.jpg",), None, boxes)]
         monkeypatch.setattr(read, lambda _, given=pictures: ("coco", given))
@@ -296,8 +299,8 @@ def test_classes_of_yolo_are_read_as_other_programs_write_them(tmp_path, names):
     _, (picture,) = read_mended(tmp_path)
     assert [box.class_name for box in picture.boxes] == ["cat", "big 'dog', x", "Ä"]
     (tmp_path / "labels" / "train" / "a.txt").write_text("3 .5 .5 1 1\n")
-    with pytest.raises(DataError, match=r"a row must be a class of data\.yaml and four numbers"):
-        read_mended(tmp_path)
+    _, (picture,) = read_mended(tmp_path)
+    assert [box.fault for box in picture.boxes] == ["of a class number that data.yaml lacks"]
 
 
 @pytest.mark.parametrize("name", EDITORS)
