@@ -24,7 +24,9 @@ from lapsvm.files import check_vacant
 
 from ..results.detections import read_detections, stored_probabilities
 from ..run.context import RunContext
+from ..run.limits import counted
 from ..run.progress import Reporter
+from ..shards.windows import UnusableError, anew_command
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def export_run(options: Mapping[str, Any]) -> None:
         If the run has no detections of the set, or they were made by other models, shards or settings than its own.
     OptionError
         If the run has no such set, no box is chosen, or labels are needed and unknown.
+    UnusableError
+        If pictures have changed their size.
     InputError, WriteError
         As `write_export`.
     """
@@ -110,15 +114,27 @@ def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: s
 def _annotated_pictures(
     context: RunContext, set_name: str, detections: Mapping[str, ClassDetections], choice: BoxChoice
 ) -> tuple[tuple[AnnotatedPicture, ...], int]:
-    """Return the pictures with detections and their chosen boxes, and how many EXIF data rotate."""
-    n_rotated, pictures, root = 0, [], Path(context.settings.data.root)
+    """Return the pictures with detections and their chosen boxes, and how many EXIF data rotate.
+
+    Raises UnusableError if pictures have another size than those that the boxes are of.
+    """
+    n_rotated, pictures, resized, root = 0, [], list[str](), Path(context.settings.data.root)
     shards = context.shards(set_name) if context.run.has_shards(set_name) else None
     hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    sizes = {} if shards is None else shards.sizes
     for record in context.data.records[set_name]:
         if any(record.id in of_class.rows for of_class in detections.values()):
             width, height, is_rotated = picture_size(record.path)
+            if sizes.get(record.id, (width, height)) != (width, height):
+                resized.append(record.id)
+                continue
             n_rotated += is_rotated
             pictures.append(_annotated(record, detections, choice, root, (width, height), hashes.get(record.id, "")))
+    if resized:
+        (note,) = counted(
+            resized, "pictures have changed their size since the run was made, so its boxes are not theirs"
+        )
+        raise UnusableError(f"{note}; {anew_command(context)}.")
     return tuple(pictures), n_rotated
 
 

@@ -16,12 +16,13 @@ from lapsvm.errors import OptionError
 from lapsvm.files import open_regular
 
 from ..cli.signals import Farewell
+from ..results.verified import CHOSEN
 from ..review.assembly import write_page
 from ..review.mended.verdicts import MendedExport, unseen_pictures
 from ..review.server import ReviewServer
 from ..review.session import ReviewSession
 from ..run.context import RunContext
-from ..run.verdicts import add_verdicts, check_own_verdicts, merge_verdicts
+from ..run.verdicts import Verdict, add_verdicts, check_own_verdicts, merge_verdicts
 
 
 def review_run(options: Mapping[str, Any]) -> None:
@@ -53,15 +54,18 @@ def review_run(options: Mapping[str, Any]) -> None:
 def _merge(options: Mapping[str, Any], context: RunContext) -> None:
     path, run = options["merge"], context.run
     if path.is_dir() or path.suffix in (".json", ".xml"):
-        count = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
+        new = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
     else:
-        count = merge_verdicts(run, path)
-    next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if count else ""
-    context.reporter.say(f"review: {count} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
+        new = merge_verdicts(run, path, context.usable_verdicts)
+    next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if new else ""
+    context.reporter.say(f"review: {len(new)} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
+    chosen = sum(one.order != "random" for one in new)
+    if chosen:
+        context.reporter.say(f"review: {chosen:,} {CHOSEN}.")
 
 
-def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) -> int:
-    """Take what a person changed in an export, say what says nothing, and return how many verdicts are new."""
+def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) -> list[Verdict]:
+    """Take what a person changed in an export, say what says nothing, and return the verdicts that are new."""
     shards = context.shards(context.train_set)
     hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
     mended = MendedExport(path, hashes, context.data.classes)

@@ -7,11 +7,12 @@ import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
+from lapsvm.ground_truth import Size
 from lapsvm.latent import KnownBoxes
 
 from ..run.dataset import Labels, content_hash
-from ..run.limits import listed
-from ..run.verdicts import Verdict, VerdictLog
+from ..run.limits import counted
+from ..run.verdicts import Verdict, VerdictLog, usable_verdicts
 
 SAME = 0.5
 """Boxes with a greater IoU are the same: one that is a true box is right, as in CorLoc, one that is a rejected box is
@@ -28,7 +29,7 @@ class ReviewedClass:
     verdicts : mapping of picture to Verdict
         Without "skip".
     notes : tuple of str
-        Sentences on verdicts that do not count: of unknown and of changed pictures.
+        Sentences on verdicts that do not count: of unknown and of changed pictures, and with boxes outside of them.
     """
 
     name: str
@@ -37,19 +38,23 @@ class ReviewedClass:
 
     @classmethod
     def of_pictures(
-        cls, log: VerdictLog, name: str, ids: Sequence[str], pixel_hashes: Sequence[str]
+        cls, log: VerdictLog, name: str, ids: Sequence[str], pixel_hashes: Sequence[str], sizes: Mapping[str, Size]
     ) -> "ReviewedClass":
-        """Return the verdicts of a class that belong to pictures with these names and hashes."""
+        """Return the verdicts of a class that belong to pictures with these names and hashes, and lie in them.
+
+        `sizes` are width and height by picture.
+        """
         hashes = dict(zip(ids, pixel_hashes, strict=True))
         said = {picture: one for picture, one in log.of_class(name).items() if one.verdict != "skip"}
         unknown = [picture for picture in said if picture not in hashes]
         changed = [
             picture for picture, one in said.items() if picture in hashes and one.pixels not in ("", hashes[picture])
         ]
-        left_out = {*unknown, *changed}
+        present = [said[picture] for picture in sorted(said.keys() - {*unknown, *changed})]
+        usable, faults = usable_verdicts(present, (name,), lambda one: sizes.get(one.picture))
         notes = _note(name, unknown, "pictures that the training set lacks")
         notes += _note(name, changed, "pictures that have changed since")
-        return cls(name, {picture: said[picture] for picture in sorted(said.keys() - left_out)}, tuple(notes))
+        return cls(name, {one.picture: one for one in usable}, (*notes, *(f"{fault}." for fault in faults)))
 
     def mended(self, y: Labels, ids: Sequence[str]) -> Labels:
         """Return labels (n,) in which pictures that show the class, or do not, are what the verdicts say."""
@@ -119,5 +124,4 @@ def _boxes(boxes: Sequence[Sequence[float]]) -> Float64:
 
 
 def _note(name: str, pictures: Sequence[str], what: str) -> list[str]:
-    note = f"{len(pictures)} verdicts of {name!r} are of {what}, and are left out: {listed(pictures)}."
-    return [note] if pictures else []
+    return [f"{note}." for note in counted(pictures, f"verdicts of {name!r} are of {what}, and are left out")]

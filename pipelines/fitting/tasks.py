@@ -12,6 +12,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Projection, ShardSet, settings_difference
+from lapsvm.ground_truth import Size
 from lapsvm.latent import LatentSolution
 
 from ..run.context import RunContext
@@ -47,7 +48,8 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
     records = [by_id[image_id] for image_id in shards.image_ids]
     stored = set(shards.image_ids)
     in_order = [record for image_id, record in by_id.items() if image_id in stored]
-    return [_class_task(context, shards, records, in_order, name) for name in context.data.classes]
+    sizes = shards.sizes if context.verdicts.by_class else {}
+    return [_class_task(context, shards, records, in_order, name, sizes) for name in context.data.classes]
 
 
 def denied_tasks(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, str]:
@@ -57,8 +59,9 @@ def denied_tasks(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, str
 
 
 def _class_task(
-    context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord], name: str
-) -> FitTask:
+    context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord], name: str,
+    sizes: Mapping[str, Size],
+) -> FitTask:  # fmt: skip
     """Return a task of pictures; `in_order` are the same in the data set's order, known without shards, too."""
     provenance = {
         "training": training_settings(context),
@@ -70,7 +73,7 @@ def _class_task(
         "shards": shards.provenance,
         "detection": asdict(context.settings.detect),
     }
-    reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes)
+    reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes, sizes)
     labels, reviews = mended_labels(reviewed, label_vector(records, name), shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)

@@ -29,6 +29,10 @@ LEVEL = 0.95
 NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 PSEUDO = 2
 """Verdicts, one right and one wrong, that are added to those that scores explain, and that no score explains."""
+CHOSEN = (
+    "verdicts are on pictures that were not drawn at random, as those of a merged export: they teach, and count in no "
+    "share of right boxes"
+)
 ADVICE = "not verified: look at, or mark, 20 boxes"
 
 
@@ -184,7 +188,8 @@ def reviewed_classes(context: RunContext) -> dict[str, ReviewedClass]:
     if not names or not context.run.has_shards(set_name):
         return {}
     shards = context.shards(set_name)
-    return {name: ReviewedClass.of_pictures(log, name, shards.image_ids, shards.pixel_hashes) for name in names}
+    pictures = (shards.image_ids, shards.pixel_hashes, shards.sizes)
+    return {name: ReviewedClass.of_pictures(log, name, *pictures) for name in names}
 
 
 def verified_table(figures: Mapping[str, Verified]) -> dict[str, Any]:
@@ -206,7 +211,10 @@ def verified_sentences(
     have figures of their own.
     """
     said = [f"{name}: {figure} (verdicts on random pictures)" for name, figure in figures.items()]
-    notes = [note for one in reviewed_classes(context).values() for note in one.notes]
+    reviewed = reviewed_classes(context).values()
+    notes = [note for one in reviewed for note in one.notes]
+    chosen = sum(verdict.order != "random" for one in reviewed for verdict in one.verdicts.values())
+    notes += [f"{chosen:,} {CHOSEN}"] if chosen and not said else []
     is_known = said or any(one.truth is not None for one in sets.values())
     return [*said, *notes] if is_known else [*notes, f"{ADVICE}: {review_command(context)}"]
 

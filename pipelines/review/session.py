@@ -23,7 +23,7 @@ from ..results.detectors import load_detectors, training_shards
 from ..results.held_out import read_held_out
 from ..run.context import RunContext
 from ..run.dataset import label_vector
-from ..run.verdicts import Verdict, append_verdicts
+from ..run.verdicts import Verdict, append_verdicts, verdict_fault
 from ..shards.windows import UnusableError, run_pixels
 from .class_review import BoxModels, ClassReview
 from .learning import Learning
@@ -62,6 +62,7 @@ class ReviewSession:
         self.shards = _shards(context)
         self.ids, self.hashes = self.shards.image_ids, self.shards.pixel_hashes
         self._records = [context.training_pictures[name] for name in self.ids]
+        self._sizes = self.shards.sizes
         self.classes = [self._class(one) for one in _detectors(context, class_name)]
         self._places = _places(self.shards)
         self.image = lru_cache(16)(self._image)
@@ -71,7 +72,7 @@ class ReviewSession:
         held_out = read_held_out(self.context.run, name)
         positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
         order = random_order([self.ids[row] for row in positives], name, self.context.settings.seed)
-        usable = ReviewedClass.of_pictures(self.context.verdicts, name, self.ids, self.hashes)
+        usable = ReviewedClass.of_pictures(self.context.verdicts, name, self.ids, self.hashes, self._sizes)
         rows = [positives[place] for place in order]
         return ClassReview(name, rows, dict(usable.verdicts), [BoxModels(detector, held_out)])
 
@@ -240,10 +241,9 @@ def _places(shards: ShardSet) -> list[tuple[int, int]]:
 
 
 def _check_inside(verdict: Verdict, width: int, height: int) -> None:
-    """Raise DataError unless the boxes lie in the picture, but for rounding."""
-    for x1, y1, x2, y2 in verdict.boxes:
-        if min(x1, y1) < -1 or x2 > width + 1 or y2 > height + 1:
-            raise DataError(f"a box must lie in the picture of {width} x {height}, got {x1:g}, {y1:g}, {x2:g}, {y2:g}.")
+    """Raise DataError unless the boxes lie in the picture, as `lapsvm.box_faults` says."""
+    if fault := verdict_fault(verdict, (width, height)):
+        raise DataError(f"a verdict must have boxes that lie in the picture of {width} x {height}, got one {fault}.")
 
 
 def candidate_boxes(first: Float64, boxes: Float64, scores: Float64) -> Float64:

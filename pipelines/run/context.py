@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from .denied import denial, labels_after, without_classes
 from .folder import RunFolder, Timing
 from .progress import Reporter
 from .settings import IMPORTED, Settings
-from .verdicts import VerdictLog, merge_verdicts, read_verdicts
+from .verdicts import Verdict, VerdictLog, merge_verdicts, of_no_class, read_verdicts, usable_verdicts
 
 PRECISION = 0.9
 OTHER = "other"
@@ -101,12 +102,17 @@ class RunContext:
         return PRECISION if self.precision is None else self.precision
 
     @cached_property
-    def data(self) -> RunData:
-        """The data set, opened once."""
+    def _opened(self) -> RunData:
+        """The data set, opened once, with the classes that verdicts deny."""
         data = open_run_data(self.settings.data, self.settings.seed)
         for name, reason in data.skipped.items():
             self.reporter.say(f"class {name} is left out: it {reason}")
-        return self._without_denied(data)
+        return data
+
+    @cached_property
+    def data(self) -> RunData:
+        """The data set, without the classes that verdicts deny."""
+        return self._without_denied(self._opened)
 
     def _without_denied(self, data: RunData) -> RunData:
         """Return the data without the classes that training has left out by their verdicts: they have no model."""
@@ -131,12 +137,33 @@ class RunContext:
         verdicts = read_verdicts(self.run.verdicts_file)
         if verdicts.damage:
             self.reporter.warn(verdicts.damage)
+        others = [of_class.values() for name, of_class in verdicts.by_class.items() if name not in self._opened.classes]
+        for note in of_no_class(list(chain.from_iterable(others))):
+            self.reporter.warn(f"{self.run.verdicts_file}: {note}")
         return verdicts
 
     def merge_verdicts(self, path: Path) -> None:
         """Take the verdicts of a file into the run; errors are those of `merge_verdicts`."""
-        merge_verdicts(self.run, path)
+        merge_verdicts(self.run, path, self.usable_verdicts)
         self.__dict__.pop("verdicts", None)  # to be read again
+
+    def usable_verdicts(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
+        """Return the verdicts that may be taken, and say which are left out and why.
+
+        Sizes are known of pictures that are as they were when the run's features were made.
+        """
+        name = self.train_set
+        shards = self.shards(name) if self.run.has_shards(name) else None
+        hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+        sizes = self.stored_sizes(name)
+
+        def size_of(one: Verdict) -> tuple[int, int] | None:
+            return sizes.get(one.picture) if one.pixels in ("", hashes.get(one.picture)) else None
+
+        kept, notes = usable_verdicts(verdicts, self._opened.classes, size_of)
+        for note in notes:
+            self.reporter.warn(f"verdicts: {note}")
+        return kept
 
     @property
     def train_set(self) -> str:
@@ -155,6 +182,10 @@ class RunContext:
             verb = "import" if self.settings.windows.method == IMPORTED else "extract"
             raise StageError(f"shards of set {set_name!r} must all be there, but {count}; run lapsvm {verb} first.")
         return open_shards(self.run.shards(set_name))
+
+    def stored_sizes(self, set_name: str) -> dict[str, tuple[int, int]]:
+        """Return picture -> width and height as its features were made, for the pictures that shards hold."""
+        return self.shards(set_name).sizes if self.run.has_shards(set_name) else {}
 
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final model, unless refinement follows."""

@@ -8,16 +8,19 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from lapsvm.box_faults import box_faults
 from lapsvm.errors import DataError, SettingsError, WriteError
 from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, unshare
+from lapsvm.ground_truth import Size
 
 from .folder import RunFolder
-from .limits import listed, shown
+from .limits import counted, listed, shown
 
 VERDICTS = ("boxes", "none", "absent", "skip")
 ORDERS = ("random", "next")
@@ -142,6 +145,52 @@ def read_verdicts(path: Path) -> VerdictLog:
     return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged))
 
 
+def verdict_fault(verdict: Verdict, size: Size | None) -> str:
+    """Return what is wrong with the boxes that a verdict settles, in a picture of this width and height; "" if nothing.
+
+    These are the true ones, or those that were rejected.
+    """
+    settled = verdict.boxes or (verdict.candidates if verdict.verdict == "none" else ())
+    return next(filter(None, box_faults(settled, size)), "")
+
+
+def usable_verdicts(
+    verdicts: Iterable[Verdict], classes: Collection[str], size_of: Callable[[Verdict], Size | None]
+) -> tuple[list[Verdict], list[str]]:
+    """Return the verdicts of a run's classes whose boxes lie in their pictures, and sentences on the others.
+
+    Parameters
+    ----------
+    verdicts : iterable of Verdict
+    classes : collection of str
+    size_of : callable
+        Returns width and height of a verdict's picture; None if they are not known.
+    """
+    kept, others = list[Verdict](), list[Verdict]()
+    faults = defaultdict[tuple[str, str], list[str]](list)
+    for one in verdicts:
+        if one.class_name not in classes:
+            others.append(one)
+        elif fault := verdict_fault(one, size_of(one)):
+            faults[one.class_name, fault].append(one.picture)
+        else:
+            kept.append(one)
+    return kept, [
+        *of_no_class(others),
+        *(
+            note
+            for (name, fault), pictures in faults.items()
+            for note in counted(pictures, f"verdicts of {name!r} {fault} are left out")
+        ),
+    ]
+
+
+def of_no_class(verdicts: Collection[Verdict]) -> list[str]:
+    """Return a sentence on verdicts of classes that a run lacks, in a list; an empty list for none."""
+    names = listed(sorted({repr(one.class_name) for one in verdicts}))
+    return [f"{len(verdicts):,} verdicts are of classes that the run lacks and are left out: {names}"] if names else []
+
+
 def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
     """Append verdicts to a file and sync it; a last line that was cut short keeps a line of its own.
 
@@ -165,10 +214,10 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
         raise WriteError(f"verdicts {path} could not be written: {error.strerror or error}.") from error
 
 
-def merge_verdicts(run: RunFolder, path: Path) -> int:
-    """Append the verdicts of a file that the run does not have yet, and return how many there were.
+def merge_verdicts(run: RunFolder, path: Path, usable: Callable[[Iterable[Verdict]], list[Verdict]]) -> list[Verdict]:
+    """Append the usable verdicts of a file that the run does not have yet, and return them.
 
-    The verdicts of the file replace those of the run on the same picture and class.
+    They replace those of the run on the same picture and class. `usable` says which those of the file are.
 
     Raises
     ------
@@ -185,7 +234,7 @@ def merge_verdicts(run: RunFolder, path: Path) -> int:
     given = read_verdicts(path)
     if given.damaged or (path.stat().st_size and not given.by_class):
         raise DataError(f"{path} must hold verdicts alone; {given.damage or 'it holds none.'}")
-    return add_verdicts(run, [one for of_class in given.by_class.values() for one in of_class.values()])
+    return add_verdicts(run, usable(one for of_class in given.by_class.values() for one in of_class.values()))
 
 
 def check_own_verdicts(run: RunFolder) -> None:
@@ -203,8 +252,8 @@ def check_own_verdicts(run: RunFolder) -> None:
     run.files.check([path])
 
 
-def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> int:
-    """Append the verdicts that a run does not have yet, and return how many there were.
+def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Append the verdicts that a run does not have yet, and return them.
 
     Raises SettingsError if the run's file of verdicts is another program's, WriteError if they could not be saved.
     """
@@ -214,7 +263,7 @@ def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> int:
         check_own_verdicts(run)
         run.files.claim([run.verdicts_file])
         append_verdicts(run.verdicts_file, new)
-    return len(new)
+    return new
 
 
 def _is_verdict(entry: Mapping[str, Any]) -> bool:

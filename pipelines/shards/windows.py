@@ -1,13 +1,18 @@
 """Pictures and their windows by the settings of a run."""
 
+import shlex
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from lapsvm.arrays import Array
 from lapsvm.boxes import areas
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
+from lapsvm.detection.export import picture_size
 from lapsvm.errors import DataError, ImageError, LapsvmError, MissingError
 from lapsvm.windows.proposals import WINDOWS_VERSION, from_whole_image, middle, picture_windows
 
+from ..run.context import RunContext
 from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
 
@@ -35,6 +40,30 @@ def run_pixels(record: ImageRecord, expected: str) -> Pixels:
     if pixel_hash(pixels) != expected:
         raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
     return pixels
+
+
+def resized_pictures(records: Iterable[ImageRecord], sizes: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Return the pictures that have another size than their features were made with, by the files' headers.
+
+    Parameters
+    ----------
+    records : iterable of ImageRecord
+        Those that cannot be opened count as unchanged.
+    sizes : mapping of picture id to (width, height)
+        As in the shards; pictures that they lack count as unchanged.
+    """
+    found = []
+    for record in records:
+        with suppress(ImageError, MissingError):
+            if record.id in sizes and picture_size(record.path)[:2] != sizes[record.id]:
+                found.append(record.id)
+    return found
+
+
+def anew_command(context: RunContext) -> str:
+    """Return how features are made again of pictures that have changed, as the end of a sentence."""
+    out = shlex.quote(str(context.run.path))
+    return f"lapsvm verify --out {out} --pictures --remove, then lapsvm run --out {out}, makes their features anew"
 
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:

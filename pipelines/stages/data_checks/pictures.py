@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lapsvm.catalog import ImageRecord, check_image, pixel_hash
-from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
+from lapsvm.errors import ImageError, MissingError, OneClassError, SettingsError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ...run.context import RunContext
-from ...run.limits import listed
+from ...run.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
+from ...shards.windows import anew_command, resized_pictures
 from .summary import LISTED, Hashed, contradiction_sentence, misspellings, summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
@@ -78,9 +79,21 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
     if any(bad.values()):
         _check_sets(context, bad)
         _check_classes(context, bad)
+    resized = [] if context.redo else list(_resized(context))
     contradiction = contradiction_sentence([*stored, *_hashed(context, opened, stored)])
-    sentences = [*summary_sentences(context.data, bad), *([contradiction] if contradiction else [])]
+    sentences = [*summary_sentences(context.data, bad), *([contradiction] if contradiction else []), *resized]
     return CheckedData(context.reporter.say, len(opened), sentences)
+
+
+def _resized(context: RunContext) -> Iterator[str]:
+    """Yield a sentence on the pictures of each set that have another size than those of which features are stored."""
+    what = "pictures have changed their size since their features were made, and keep the features and boxes of before"
+    for name, records in context.data.records.items():
+        sizes: dict[str, tuple[int, int]] = {}
+        with suppress(ShardError, SettingsError):  # damaged shards are made again, and others refused
+            sizes = context.stored_sizes(name)
+        for note in counted(resized_pictures(records, sizes), what):
+            yield f"set {name}: {note}; {anew_command(context)}"
 
 
 def report_left_out(context: RunContext, set_name: str) -> None:
