@@ -49,6 +49,13 @@ def test_a_run_tests_the_build_that_it_is_for():
         assert (site in boxes.__file__) == (site == expected)
 
 
+def test_cythons_code_for_arrays_is_compiled_once():
+    modules = Path(boxes.__file__).parent.glob("*.so")
+    assert [path.name.split(".")[0] for path in modules if b"_memoryviewslice" in path.read_bytes()] == [
+        "cython_arrays"
+    ]
+
+
 def test_no_kernel_takes_none_for_an_array():
     done = subprocess.run([sys.executable, "-c", NONE_FOR_ARRAYS], capture_output=True, text=True, check=False)
     names = done.stdout.split()
@@ -64,6 +71,15 @@ def test_a_missing_compiler_is_said_before_any_work(variable, language):
     result = subprocess.run(line, cwd=SOURCE, env=os.environ | named, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
     assert f"needs a {language} compiler to build its kernels, but 'no-such++' is not there" in result.stderr
+
+
+@pytest.mark.skipif(find_spec("Cython") is None, reason="what builds the kernels is not installed")
+@pytest.mark.parametrize("jobs", ["0", "-2", "1.5", "many"])
+def test_a_build_refuses_a_number_of_jobs_that_is_none(jobs):
+    line, named = [sys.executable, "setup.py", "build_ext"], {"LAPSVM_BUILD_JOBS": jobs}
+    result = subprocess.run(line, cwd=SOURCE, env=os.environ | named, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"LAPSVM_BUILD_JOBS must be a whole number from 1 on, not {jobs!r}.\n"
 
 
 @pytest.mark.parametrize("module", ["lapsvm", "lapsvm.ranking", "lapsvm.pipelines"])
