@@ -12,8 +12,7 @@ RUNS are finished, with shards and boxes of their training pictures, and are onl
 disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the tables are made of:
 one row for each run and number, or with --curve one row for each run, with the person's minutes at 3.5 s a verdict
 and 7 s a drawn box. A number may be a share of a class's pictures. With the order "agreement" the second half of a
-class's verdicts is on those pictures where held-out and final boxes agree least. With --rule all a class learns from
-all positive pictures, however many are reviewed, as it does with the program's rule below ten.
+class's verdicts is on those pictures where held-out and final boxes agree least.
 """
 
 import argparse
@@ -29,7 +28,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from lapsvm.pipelines.fitting.refining import reviewed_alone
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import known_boxes
 from lapsvm.pipelines.review.session import ReviewSession, random_order
@@ -40,16 +38,14 @@ from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 from lapsvm.pipelines.stages.registry import run_stage
 
 from lapsvm.boxes import areas, iou
-from lapsvm.detection import Detector
 
 ACCEPTED, MISTAKES = 0.6, 0.05
+LOSS = 0.02
 SECONDS = {"looked": 3.5, "drawn": 7.0}  # of a verdict on candidates, and of a drawn box
 ALL = "all"
 Count = int | str
 RANDOM, AGREEMENT = "random", "agreement"
 STAGES = ("refine", "detect", "evaluate")
-OURS, EVERY = "program", "all"  # what a class learns from
-NEVER = 10**9  # pictures
 
 
 def main() -> None:
@@ -61,22 +57,19 @@ def main() -> None:
     parser.add_argument("--verdicts", type=_counts, default=[20])
     parser.add_argument("--seeds", type=_numbers, default=[0])
     parser.add_argument("--orders", type=lambda text: text.split(","), default=[RANDOM])
-    parser.add_argument("--rule", choices=[OURS, EVERY], default=OURS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--curve", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    if given.rule == EVERY:
-        reviewed_alone.ENOUGH = reviewed_alone.JUDGED = NEVER
     results = given.out / "results.jsonl"
-    wanted = [(run, 0, 0, RANDOM, OURS) for run in given.runs]
-    wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders, [given.rule])
+    wanted = [(run, 0, 0, RANDOM) for run in given.runs]
+    wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders)
     done = {(line["seed"], *_kind(line)) for line in _lines(results)}
-    for run, count, seed, order, rule in wanted:
-        if (seed, str(run), count, order, rule) not in done:
+    for run, count, seed, order in wanted:
+        if (seed, str(run), count, order) not in done:
             lines = reviewed_run(run, given.out / "run", count, seed, order, given.threads)
             with results.open("a") as file:
-                file.writelines(json.dumps(line | {"rule": rule}) + "\n" for line in lines)
+                file.writelines(json.dumps(line) + "\n" for line in lines)
     (print_curve if given.curve else print_table)(_lines(results))
 
 
@@ -173,7 +166,7 @@ def seconds(said: Iterable[Verdict]) -> float:
 
 
 def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, Any]:
-    """Return the CorLoc of held-out boxes, of the final model's, and the model that verdicts chose."""
+    """Return the CorLoc of held-out boxes and of the final model's."""
     own = read_held_out(run, name)
     hits = {
         picture: bool(iou(box[None], truth[picture].boxes).max() > 0.5)
@@ -182,29 +175,32 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
     }
     others = [hit for picture, hit in hits.items() if picture not in reviewed]
     evaluation = json.loads(run.evaluation_file.read_text())["sets"][run.settings().data.train_set]["classes"]
-    result = Detector.load(run.model(name)).provenance["result"]
     return {
         "held_out": fmean(hits.values()),
         "others": fmean(others) if others else None,
         "final": evaluation[name]["corloc"],
-        "alone": "reviewed_alone" in result,
     }
 
 
 def print_table(lines: list[dict[str, Any]]) -> None:
     """Print means over classes and seeds, with the least and the greatest mean of a seed in brackets."""
-    print("| run | verdicts a class | order | rule | seeds | held out | without verdict | final | alone |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for run, count, order, rule in dict.fromkeys(map(_kind, lines)):
-        own = [line for line in lines if _kind(line) == (run, count, order, rule)]
+    print("| run | verdicts a class | order | seeds | held out | without verdict | final | harm |")
+    print("|---|---|---|---|---|---|---|---|")
+    for run, count, order in dict.fromkeys(map(_kind, lines)):
+        own = [line for line in lines if _kind(line) == (run, count, order)]
         cells = " | ".join(_spread(own, name) for name in ("held_out", "others", "final"))
-        other = fmean(line["alone"] for line in own)
         seeds = len({line["seed"] for line in own})
-        print(f"| {run} | {count} | {order} | {rule} | {seeds} | {cells} | {other:.2f} |")
+        print(f"| {run} | {count} | {order} | {seeds} | {cells} | {_harm(own, lines):.2f} |")
 
 
-def _kind(line: dict[str, Any]) -> tuple[str, Count, str, str]:
-    return line["run"], line["verdicts"], line.get("order", RANDOM), line.get("rule", OURS)
+def _kind(line: dict[str, Any]) -> tuple[str, Count, str]:
+    return line["run"], line["verdicts"], line["order"]
+
+
+def _harm(own: list[dict[str, Any]], lines: list[dict[str, Any]]) -> float:
+    """Return the share of classes and seeds with more than .02 fewer right boxes held out than without verdicts."""
+    before = {(line["run"], line["class"]): line["held_out"] for line in lines if not line["verdicts"]}
+    return fmean(line["held_out"] < before[line["run"], line["class"]] - LOSS for line in own)
 
 
 def print_curve(lines: list[dict[str, Any]]) -> None:

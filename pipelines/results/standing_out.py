@@ -35,15 +35,12 @@ class Recorded(NamedTuple):
         Mean objectness of the boxes that scores choose; None if the class did not come to it.
     share : float
         How much it counts, from 0 to 1.
-    is_reviewed : bool
-        Whether the class learned from pictures that a person has reviewed alone.
     """
 
     source: Mapping[str, Any]
     classes: list[str]
     stands_out: float | None
     share: float
-    is_reviewed: bool
 
 
 def recorded(detector: Detector) -> Recorded | None:
@@ -60,9 +57,7 @@ def recorded(detector: Detector) -> Recorded | None:
         return None
     try:
         counted = result.get("objectness") or {"stands_out": None, "share": 0.0}
-        found = Recorded(
-            used["source"], used["classes"], counted["stands_out"], counted["share"], "reviewed_alone" in result
-        )
+        found = Recorded(used["source"], used["classes"], counted["stands_out"], counted["share"])
     except (KeyError, TypeError, AttributeError):
         found = None
     if found is None or not _is_sound(found):
@@ -96,7 +91,7 @@ def _reason(name: str, found: Recorded) -> str:
     """Return why a class did not come to what stands out."""
     if found.classes and name not in found.classes:
         return "the settings name other classes"
-    return "boxes that a person knows decide" if found.is_reviewed else f"no picture with {name} was measured"
+    return f"no picture with {name} was measured"
 
 
 def source_sentences(found: Iterable[Recorded | None]) -> tuple[str, ...]:

@@ -99,6 +99,10 @@ class Learner:
         _ = refinement.starts  # a pass over all windows, by models that verdicts do not change
         return cls(context, pictures, tasks, detectors, refinement, models, drawn, known)
 
+    def prepare(self, name: str, verdicts: Mapping[str, Verdict]) -> None:
+        """Learn beforehand what depends on labels alone."""
+        self.refinement.prepare(self._told(name, verdicts))
+
     def learn(self, name: str, verdicts: Mapping[str, Verdict]) -> Learned:
         """Return what a class learns from its verdicts, without "skip"."""
         task = self._told(name, verdicts)

@@ -118,11 +118,11 @@ class Learning:
         self._context, self._shards, self._classes = context, shards, classes
         self._lock, self._worker = Lock(), Worker()
         self._learner: Learner | None = None  # the worker's
-        self._is_loading = False
+        self._prepared: set[int] = set()
         self._progress = [_Progress(one.decided(), obstacle=_obstacle(context, one)) for one in classes]
 
     def notice(self, index: int) -> None:
-        """Let a class learn if it has enough new verdicts; otherwise see to it that the run is in memory by then."""
+        """Let a class learn if it has enough new verdicts; after the first one, prepare it."""
         progress = self._progress[index]
         with self._lock:
             if progress.obstacle:
@@ -131,9 +131,9 @@ class Learning:
             if n_changed(progress.asked, verdicts) >= EVERY:
                 progress.ask(verdicts)
                 self._worker.ask(index, partial(self._learn, index, verdicts))
-            elif not self._is_loading:
-                self._is_loading = True
-                self._worker.ask(None, self._load)
+            elif index not in self._prepared:
+                self._prepared.add(index)
+                self._worker.ask(index, partial(self._prepare, index, verdicts))
 
     def state(self, index: int) -> dict[str, Any]:
         """Return what the page says of a class.
@@ -154,9 +154,9 @@ class Learning:
         return self._worker.stop(patience)
 
     # ---- on the worker's thread ----
-    def _load(self) -> None:
+    def _prepare(self, index: int, verdicts: Mapping[str, Verdict]) -> None:
         with suppress(Exception, SystemExit):  # learning meets the same error, and says it
-            self._loaded()
+            self._loaded().prepare(self._classes[index].name, verdicts)
 
     def _loaded(self) -> Learner:
         if self._learner is None:

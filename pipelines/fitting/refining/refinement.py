@@ -1,13 +1,15 @@
 """Refinement of trained models: choose the windows of positive pictures, train on them, and again.
 
-Refinement trains each class's model of all pictures beside those that each never see a fold (`chains`). A class whose
-objects a person knows well enough is trained on these alone (`reviewed_alone`).
+Refinement trains each class's model of all pictures beside those that each never see a fold (`chains`). Objects that a
+person knows teach it beside the labels (`teaching`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lapsvm.features import PictureWindows
 from lapsvm.latent import refine
@@ -16,13 +18,14 @@ from ...run.progress import Reporter
 from ...run.settings import Settings
 from ..fit import Constants, FitRequest, problem, training_progress
 from ..history import history_rows
+from ..reviewed import Reviews
 from ..tasks import FitTask
 from .chains import Chain, Choose, TrainedModels, initial_chains, with_new_windows
 from .choice import choose_windows, count_unmoved, prior_share
 from .drawn_boxes import with_reviewed_boxes
 from .pictures import StoredPictures
-from .reviewed_alone import CLOSER, are_enough, judged_pictures, mostly_wrong, reviewed_chains, right_boxes
 from .shared_starts import SharedStarts, shared_starts
+from .teaching import CLOSER, WIDER, can_teach, joined, reviewed_chains, teachers
 
 History = list[dict[str, Any]]
 """Rows of history.csv."""
@@ -38,8 +41,8 @@ class Refined(NamedTuple):
     history : list of dict
         Rows of history.csv.
     result : dict
-        What the model's provenance records: "C"; "boxes_stayed" and "boxes_moved", or "reviewed_alone"; "starts_like";
-        "objectness", see `prior_share`.
+        What the model's provenance records: "C"; "boxes_stayed" and "boxes_moved"; "reviewed", how many pictures
+        teach; "starts_like"; "objectness", see `prior_share`.
     """
 
     chains: list[Chain]
@@ -70,6 +73,9 @@ class Refinement:
     drawn: Mapping[str, PictureWindows]
     reporter: Reporter
     copy_bytes: int | None = None
+    _of_labels: dict[str, list[Chain]] = field(
+        default_factory=dict, init=False, repr=False
+    )  # class -> from labels alone
 
     @cached_property
     def starts(self) -> SharedStarts:
@@ -79,39 +85,80 @@ class Refinement:
     def fit(self, task: FitTask) -> Refined:
         """Return the refined models of a class.
 
-        They learn from all positive pictures; or, where the reviewed ones are enough, or labels choose mostly wrong
-        boxes, from the reviewed ones alone.
+        They learn from all positive pictures; the objects of enough reviewed ones teach them (`teaching`).
         """
-        settings, models = self.settings.refine, self.models[task.name]
-        pictures = with_reviewed_boxes(self.pictures, task.reviews.known, self.drawn, settings.pos_iou)
-        prior = None if pictures.prior is None else pictures.prior.of_class(task.name, self.settings.objectness)
-        pictures = replace(pictures, prior=prior)
+        settings = self.settings.refine
+        pictures = self._of_class(task)
         choose = partial(choose_windows, pictures, settings)
-        initial = initial_chains(models, choose, self.starts.weights.get(task.name))
-        reviewed, alone = reviewed_chains(initial, pictures.known), list(range(len(initial)))
-        if are_enough(reviewed):
-            refined = Refined(initial, History(), {})
+        initial = initial_chains(self.models[task.name], choose, self.starts.weights.get(task.name))
+        reviewed = reviewed_chains(initial, pictures.known)
+        if can_teach(reviewed):
+            refined = self._teach(task, pictures, initial, reviewed)
         else:
             refined = self.run_rounds(task, pictures, initial, choose)
-            refined.result.update(self._objectness(task, pictures, initial[0]))
-            alone = self._mostly_wrong(task, pictures, refined.chains, reviewed)
-        if alone:
-            refined = self._train_alone(task, pictures, refined, {number: reviewed[number] for number in alone})
+        refined.result.update(self._objectness(task, pictures, initial[0]))
         if task.name in self.starts.weights:
             refined.result["starts_like"] = self.starts.donors
         return refined
 
+    def _of_class(self, task: FitTask) -> StoredPictures:
+        """Return the pictures with what is known of a class: reviewed boxes, and what stands out."""
+        pictures = with_reviewed_boxes(self.pictures, task.reviews.known, self.drawn, self.settings.refine.pos_iou)
+        prior = None if pictures.prior is None else pictures.prior.of_class(task.name, self.settings.objectness)
+        return replace(pictures, prior=prior)
+
+    def prepare(self, task: FitTask) -> Sequence[Chain]:
+        """Return the chains that learn from labels alone, with the weights of training; kept for the next `fit`."""
+        kept = self._of_labels.get(task.name)
+        if kept is None or not np.array_equal(kept[0].y, task.y):
+            pictures = self._of_class(replace(task, reviews=Reviews()))
+            choose = partial(choose_windows, pictures, self.settings.refine)
+            initial = initial_chains(self.models[task.name], choose, self.starts.weights.get(task.name))
+            kept, _ = self._rounds(task, pictures, initial, choose)
+            self._of_labels[task.name] = kept
+        return kept
+
+    def _teach(
+        self, task: FitTask, pictures: StoredPictures, initial: Sequence[Chain], reviewed: Sequence[Chain]
+    ) -> Refined:
+        """Return the models that labels and the objects of reviewed pictures make together."""
+        settings, fold = self.settings.refine, self.models[task.name].fold
+        choose = partial(choose_windows, pictures, settings)
+        labels = self.prepare(task)
+        own = self.train_round(task, pictures, reviewed, "reviewed pictures", CLOSER * settings.C)
+        weights = teachers(labels, own)
+        taught = [
+            chain._replace(weights=w, windows=choose(chain.y, w, chain.y))
+            for chain, w in zip(initial, weights, strict=True)
+        ]
+        C = WIDER * settings.C
+        taught = self.train_round(task, pictures, with_new_windows(taught, fold, choose), "taught pictures", C)
+        count = int((reviewed[0].y > 0).sum())
+        self.reporter.say(f"refine: the objects of {count} reviewed pictures teach {task.name} beside its labels.")
+        history = history_rows(task.name, f"round {settings.rounds}", Constants(C), taught[0].trained)
+        chains = [self._final(chain) for chain in joined(taught, own)]
+        return Refined(chains, history, {"C": C, "reviewed": count} | self._unmoved(pictures, initial, chains))
+
     def run_rounds(self, task: FitTask, pictures: StoredPictures, initial: Sequence[Chain], choose: Choose) -> Refined:
         """Return the models after all rounds: train on the windows of the chains, choose windows, and train again."""
+        chains, history = self._rounds(task, pictures, initial, choose)
+        chains = [self._final(chain) for chain in chains]
+        return Refined(chains, history, {"C": self.settings.refine.C} | self._unmoved(pictures, initial, chains))
+
+    def _rounds(
+        self, task: FitTask, pictures: StoredPictures, initial: Sequence[Chain], choose: Choose
+    ) -> tuple[list[Chain], History]:
         settings, chains, history = self.settings.refine, list(initial), History()
         for number in range(1, settings.rounds + 1):
             if number > 1:
                 chains = with_new_windows(chains, self.models[task.name].fold, choose)
             chains = self.train_round(task, pictures, chains, f"round {number} of {settings.rounds}", settings.C)
             history += history_rows(task.name, f"round {number}", Constants(settings.C), chains[0].trained)
-        chains = [self._final(chain) for chain in chains]
-        unmoved, moved = count_unmoved(pictures, settings, initial[0], chains[0])
-        return Refined(chains, history, {"C": settings.C, "boxes_stayed": unmoved, "boxes_moved": moved})
+        return chains, history
+
+    def _unmoved(self, pictures: StoredPictures, initial: Sequence[Chain], final: Sequence[Chain]) -> dict[str, Any]:
+        unmoved, moved = count_unmoved(pictures, self.settings.refine, initial[0], final[0])
+        return {"boxes_stayed": unmoved, "boxes_moved": moved}
 
     def _objectness(self, task: FitTask, pictures: StoredPictures, initial: Chain) -> dict[str, Any]:
         """Return what the model records of how much what stands out counts, and say it; empty without a prior."""
@@ -120,22 +167,6 @@ class Refinement:
             how = f"the windows that scores choose have an objectness of {counted['stands_out']:.2f}"
             self.reporter.say(f"refine: {task.name}: {how}, so what stands out {_counts(counted['share'])}.")
         return {"objectness": counted} if counted else {}
-
-    def _train_alone(
-        self, task: FitTask, pictures: StoredPictures, refined: Refined, reviewed: Mapping[int, Chain]
-    ) -> Refined:
-        """Return the models, those with the numbers of `reviewed` trained on reviewed pictures alone."""
-        C, chains = CLOSER * self.settings.refine.C, list(refined.chains)
-        learned = self.train_round(task, pictures, list(reviewed.values()), "reviewed pictures", C)
-        for number, chain in zip(reviewed, learned, strict=True):
-            chains[number] = self._final(chain)
-        if 0 not in reviewed:
-            return refined._replace(chains=chains)
-        count = int((reviewed[0].y > 0).sum())
-        self.reporter.say(f"refine: {task.name} learns from the objects of {count} reviewed pictures alone.")
-        last = f"round {self.settings.refine.rounds}"
-        history = history_rows(task.name, last, Constants(C), chains[0].trained)
-        return Refined(chains, history, {"C": C, "reviewed_alone": count})
 
     def train_round(
         self, task: FitTask, pictures: StoredPictures, chains: Sequence[Chain], what: str, C: float
@@ -160,18 +191,6 @@ class Refinement:
         """Return a chain with the weights of detection."""
         share = self.settings.refine.surroundings
         return chain._replace(weights=self.pictures.with_context_share(chain.weights, share))
-
-    def _mostly_wrong(
-        self, task: FitTask, pictures: StoredPictures, chains: Sequence[Chain], reviewed: Sequence[Chain]
-    ) -> list[int]:
-        """Return the chains for which labels choose mostly wrong boxes, and say how many are right."""
-        fold = self.models[task.name].fold
-        judged = judged_pictures(task.reviews, fold)
-        right = right_boxes(chains, fold, judged, pictures, self.settings.detect)
-        if len(judged):
-            counts = f"{right.sum()} of {len(judged)}"
-            self.reporter.say(f"refine: {task.name}: held-out boxes are right in {counts} reviewed pictures.")
-        return mostly_wrong(right, judged, fold, reviewed)
 
 
 def _counts(share: float) -> str:

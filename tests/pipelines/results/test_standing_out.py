@@ -30,7 +30,6 @@ def counted(stands_out, share):
             "The settings say that what stands out ends where cat ends: used (objectness 0.04).",
         ),
         (model(classes=["dog"]), "What stands out is not used: the settings name other classes."),
-        (model(reviewed_alone=15), "What stands out is not used: boxes that a person knows decide."),
         (model(), "What stands out is not used: no picture with cat was measured."),
     ],
 )

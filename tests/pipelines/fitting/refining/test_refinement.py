@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fold_models import FoldModels
-from lapsvm.pipelines.fitting.refining import reviewed_alone
 from lapsvm.pipelines.fitting.refining.chains import TrainedModels
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.refinement import Refinement
@@ -239,15 +238,57 @@ def test_a_chain_does_not_depend_on_the_labels_of_its_fold(planted):
         assert not np.array_equal(found[number].weights, before[number].weights)
 
 
-def test_a_class_with_enough_reviewed_pictures_learns_from_these_alone(planted, monkeypatch, capsys):
-    monkeypatch.setattr(reviewed_alone, "ENOUGH", 6)
-    monkeypatch.setattr(reviewed_alone, "LEAST", 2)
-    refinement, task = planted()
-    rows = np.flatnonzero(task.y > 0)[:6].tolist()
-    known = {row: KnownBoxes(np.array([[10.0, 10, 30, 30]]), np.empty((0, 4))) for row in rows}
+KNOWN = KnownBoxes(np.array([[10.0, 10, 30, 30]]), np.empty((0, 4)))
+
+
+def taught(planted, *labels, count=6):
+    """Return a refinement, and what it makes of a class with so many reviewed pictures."""
+    refinement, task = planted(*labels)
+    rows = np.flatnonzero(task.y > 0)[:count].tolist()
     refinement = replace(refinement, reporter=Reporter(False))
-    refined = refinement.fit(replace(task, reviews=Reviews(known)))
-    assert refined.result == {"C": 100.0, "reviewed_alone": 6}
-    assert "refine: object learns from the objects of 6 reviewed pictures alone." in capsys.readouterr().err
+    return refinement, refinement.fit(replace(task, reviews=Reviews(dict.fromkeys(rows, KNOWN))))
+
+
+def test_reviewed_pictures_teach_a_class_beside_its_labels(planted, capsys):
+    refinement, refined = taught(planted)
+    assert (refined.result["C"], refined.result["reviewed"]) == (20.0, 6)
+    assert refined.result["boxes_stayed"] + refined.result["boxes_moved"] == 6  # those without a verdict
+    assert "refine: the objects of 6 reviewed pictures teach object beside its labels." in capsys.readouterr().err
     assert {row["role"] for row in refined.history} == {"round 2"}
-    assert [int((chain.y > 0).sum()) for chain in refined.chains] == [6, 4, 4, 4]
+    for chain in refined.chains:  # the window of the object, and not the one that training found
+        assert (refinement.pictures.bags.best(chain.weights).index[::2] == 1).all()
+
+
+def test_too_few_reviewed_pictures_are_known_boxes_and_no_teachers(planted):
+    _, refined = taught(planted, count=4)
+    assert (refined.result["C"], "reviewed" in refined.result) == (2.0, False)
+
+
+def test_what_a_class_learned_before_changes_no_model(planted):
+    """The models of labels are kept, unless labels change."""
+    refinement, task = planted()
+    rows = np.flatnonzero(task.y > 0).tolist()
+    twelve = refinement.fit(replace(task, reviews=Reviews(dict.fromkeys(rows, KNOWN)))).chains
+    assert refinement.prepare(task) is refinement.prepare(task)
+    refinement.models["object"] = refinement.models["object"]._replace(y=-task.y)
+    changed = replace(task, y=-task.y, reviews=Reviews(dict.fromkeys(np.flatnonzero(task.y < 0)[:8].tolist(), KNOWN)))
+    again = refinement.fit(changed).chains
+    alone, _ = planted(-task.y)
+    for one, other in zip(again, alone.fit(changed).chains, strict=True):
+        np.testing.assert_array_equal(one.weights, other.weights)
+    assert not np.array_equal(twelve[0].weights, again[0].weights)
+
+
+def test_a_taught_chain_does_not_depend_on_the_verdicts_of_its_fold(planted):
+    refinement, task = planted()
+    fold = refinement.models["object"].fold
+    rows = np.flatnonzero(task.y > 0)
+    other = KnownBoxes(np.array([[60.0, 5, 80, 25]]), np.empty((0, 4)))
+    before, after = (
+        refinement.fit(
+            replace(task, reviews=Reviews({row: of_fold if fold[row] == 1 else KNOWN for row in rows.tolist()}))
+        )
+        for of_fold in (KNOWN, other)
+    )
+    np.testing.assert_array_equal(before.chains[1].weights, after.chains[1].weights)
+    assert not np.array_equal(before.chains[0].weights, after.chains[0].weights)
