@@ -1,9 +1,9 @@
 """How a person's few boxes and the labels of all pictures make one model.
 
 Labels alone cannot say whether a part, the object or more than it is meant; a few known boxes say it, and little of
-what else the object looks like. So both teach: the mean of the model of labels and of that of the reviewed pictures chooses
-the windows of all positive pictures, on which a model is trained. The mean of this model and of that of the reviewed
-pictures is the class's. The more pictures are reviewed, the more their model counts, here and there
+what else the object looks like. So both teach: the mean of the model of labels and of that of the reviewed pictures
+chooses the windows of all positive pictures, on which a model is trained. The mean of this model and of that of the
+reviewed pictures is the class's. The more pictures are reviewed, the more their model counts, here and there
 (docs/measurements/boxes.md).
 
 Every chain has its own: nothing of a fold, no verdict either, reaches the chain without it.
