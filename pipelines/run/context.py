@@ -2,8 +2,8 @@
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
-from lapsvm.errors import StageError
-from lapsvm.features import ShardSet, open_shards
+from lapsvm.errors import ShardError, StageError
+from lapsvm.features import ShardSet, open_shards, read_shard, shard_paths
 
 from .dataset import RunData, moved, open_run_data
 from .denied import denial, labels_after, without_classes
@@ -152,13 +152,11 @@ class RunContext:
 
         Sizes are known of pictures that are as they were when the run's features were made.
         """
-        name = self.train_set
-        shards = self.shards(name) if self.run.has_shards(name) else None
-        hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
-        sizes = self.stored_sizes(name)
+        stored = {image_id: (digest, size) for image_id, digest, size in self._stored_pictures(self.train_set)}
 
         def size_of(one: Verdict) -> tuple[int, int] | None:
-            return sizes.get(one.picture) if one.pixels in ("", hashes.get(one.picture)) else None
+            digest, size = stored.get(one.picture, ("", None))
+            return size if one.pixels in ("", digest) else None
 
         kept, notes = usable_verdicts(verdicts, self._opened.classes, size_of)
         for note in notes:
@@ -184,8 +182,19 @@ class RunContext:
         return open_shards(self.run.shards(set_name))
 
     def stored_sizes(self, set_name: str) -> dict[str, tuple[int, int]]:
-        """Return picture -> width and height as its features were made, for the pictures that shards hold."""
-        return self.shards(set_name).sizes if self.run.has_shards(set_name) else {}
+        """Return picture -> width and height as its features were made, for the pictures of shards that can be read.
+
+        Others may be to make yet, or again: the checks before extraction know the sizes of a part of the set.
+        """
+        return {image_id: size for image_id, _, size in self._stored_pictures(set_name)}
+
+    def _stored_pictures(self, set_name: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+        """Yield id, pixel hash, width and height of the pictures of a set's shards, without lost and damaged shards."""
+        for path in shard_paths(self.run.shards(set_name)) if self.run.has_shards(set_name) else ():
+            with suppress(ShardError):
+                shard = read_shard(path, mapped=True, verify=False)
+                rows = zip(shard.image_ids, shard.pixel_hashes, shard.sizes.tolist(), strict=True)
+                yield from ((image_id, digest, (width, height)) for image_id, digest, (height, width) in rows)
 
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final model, unless refinement follows."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lapsvm.catalog import ImageRecord, check_image, pixel_hash
-from lapsvm.errors import ImageError, MissingError, OneClassError, SettingsError, ShardError
+from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ...run.context import RunContext
@@ -89,10 +89,7 @@ def _resized(context: RunContext) -> Iterator[str]:
     """Yield a sentence on the pictures of each set that have another size than those of which features are stored."""
     what = "pictures have changed their size since their features were made, and keep the features and boxes of before"
     for name, records in context.data.records.items():
-        sizes: dict[str, tuple[int, int]] = {}
-        with suppress(ShardError, SettingsError):  # damaged shards are made again, and others refused
-            sizes = context.stored_sizes(name)
-        for note in counted(resized_pictures(records, sizes), what):
+        for note in counted(resized_pictures(records, context.stored_sizes(name)), what):
             yield f"set {name}: {note}; {anew_command(context)}"
 
 

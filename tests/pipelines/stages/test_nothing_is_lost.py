@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 from lapsvm.datasets.digits import write_digits
+from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 from PIL import Image
 
+from lapsvm.catalog import open_dataset
+
+MADE = ("shards/*/*", "models/*.safetensors", "detections/*/*.txt", "evaluation.json", "verdicts.jsonl")
 QUICK = ["--extractor", "hog", "--C", "1"]
 
 
@@ -84,6 +88,31 @@ def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, r
     assert str(bad) in refused(*arguments(root, out))
     assert command(*arguments(root, out, "--skip-bad")).status == 0
     assert bad.stem in (out / "page" / "index.html").read_text()
+
+
+def _lost(path):
+    path.unlink()
+
+
+def _damaged(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize("harm", [_lost, _damaged])
+@pytest.mark.parametrize("set_name", ["trainval", "test"])
+def test_a_run_with_boxes_and_verdicts_goes_on_without_a_part_of_its_shards(
+    digits, tmp_path, command, arguments, made, harm, set_name
+):
+    verdicts, out = tmp_path / "given.jsonl", tmp_path / "RUN"
+    picture = next(one.id for one in open_dataset("voc", digits).records("trainval") if one.labels["six"] == 1)
+    append_verdicts(verdicts, [Verdict(picture, "six", "boxes", ((1.0, 1.0, 30.0, 30.0),))])
+    line = arguments(digits, out, "--verdicts", verdicts, "--boxes", digits / "Annotations")
+    assert command(*line).status == 0
+    whole = made(out, *MADE)
+    harm(sorted(out.glob(f"shards/{set_name}/*.safetensors"))[0])
+    again = command(*line)
+    assert again.status == 0, again.err
+    assert made(out, *MADE) == whole
 
 
 @pytest.mark.slow
