@@ -20,7 +20,7 @@ from pathlib import Path
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.coco_files import NO_CATEGORY, CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
-from lapsvm.files import is_named
+from lapsvm.files import as_on_disk, is_named, is_system_name
 from lapsvm.ground_truth import ObjectRow, TruthByClass
 
 from .labelled import labelled_records
@@ -46,7 +46,7 @@ class CocoSet:
     def picture_folder(self, file_names: Sequence[str]) -> Path:
         """Return the first folder that contains the first picture; the first folder if none does."""
         first = next(iter(file_names), "")
-        return next((folder for folder in self.folders if (folder / first).is_file()), self.folders[0])
+        return next((folder for folder in self.folders if as_on_disk(folder / first).is_file()), self.folders[0])
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,8 @@ def _find_sets(root: Path, train_set: str) -> dict[str, CocoSet]:
         folders = (root / name, root / "images" / name, root / "images", root)
         _add(sets, name, CocoSet(path, folders))
     for path in sorted(root.glob(f"*/{_IN_SET}")):
+        if is_system_name(path.parent.name):
+            continue
         _add(sets, path.parent.name, CocoSet(path, (path.parent,)))
     if is_named(root / _SINGLE):
         _add(sets, train_set, CocoSet(root / _SINGLE, (root / "images", root)))

@@ -8,17 +8,16 @@ different samples. Small or half-hidden digits are marked difficult.
 The same parameters give the same bytes (with the same releases of NumPy, scikit-learn and OpenCV).
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, check_count
 from lapsvm.errors import SettingsError
-from lapsvm.files import NOT_PARSED, SMALL_FILE, new_folder, read_regular
+from lapsvm.files import new_folder
+from lapsvm.texts.reading import read_toml
 from lapsvm.voc_files import VocObject
 
 from . import digits_scene as scene
@@ -228,10 +227,7 @@ def _check_settings(root: Path, settings: dict[str, int]) -> None:
     path = root / _SETTINGS
     if not path.is_file():
         raise SettingsError(f"folder {root} must be absent, empty or hold generated digits, but has no {_SETTINGS}.")
-    try:
-        stored: dict[str, Any] = tomllib.loads(read_regular(path, "settings", SMALL_FILE).decode())
-    except NOT_PARSED as error:
-        raise SettingsError(f"settings {path} cannot be read: {error}.") from None
+    stored = read_toml(path, "settings", SettingsError)
     for key, value in settings.items():
         if stored.get(key) != value:
             raise SettingsError(f"folder {root} holds digits made with {key} {stored.get(key)}, not {value}.")

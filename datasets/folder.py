@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lapsvm.catalog import NO_CLASS, PICTURE_SUFFIXES
 from lapsvm.errors import LabelsError
+from lapsvm.files import is_system_name
 
 from .labelled import LabelledPictures, count_ignored, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
@@ -28,9 +29,10 @@ def open_folder(
 ) -> LabelledPictures:
     """Open a folder of pictures sorted by class.
 
-    A folder directly in `root` is a set if it is called trainval, train, val, test, `train_set` or `test_set` and
-    contains folders. Otherwise the folders in `root` are the classes of one set called `train_set`. Files and folders
-    whose name starts with a dot are skipped. Symbolic links are followed.
+    A folder directly in `root` is a set if it is called trainval, train, val, valid, validation, test, `train_set` or
+    `test_set` and contains folders. Otherwise the folders in `root` are the classes of one set called `train_set`.
+    Files and folders that systems leave are skipped: those whose name starts with a dot, __MACOSX, Thumbs.db and their
+    like. Symbolic links are followed.
 
     A picture's id is its path relative to its set, without the suffix: ``cat/img1``. White space and ``%`` in it are
     written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. Pictures are ordered
@@ -42,7 +44,7 @@ def open_folder(
     classes : sequence of str, optional
         Default: all class folders, by name. Pictures of other classes are negatives.
     train_set, test_set : str
-        Names of sets besides trainval, train, val and test.
+        Names of sets besides those above.
 
     Returns
     -------
@@ -97,7 +99,8 @@ def _class_folders(folder: Path) -> list[Path]:
         for nested in _folders(class_folder):
             raise LabelsError(
                 f"folder {class_folder} must hold the pictures of a class, got the folder {nested.name!r} in it; "
-                "move it away, or if this is a set, name it with --train-set or --test-set."
+                f"move it away, or if this is a set, call it {', '.join(SET_NAMES)}, or name it with --train-set or "
+                "--test-set."
             )
     return _folders(folder)
 
@@ -131,7 +134,7 @@ def _folders(folder: Path) -> list[Path]:
     """
     folders = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
+        if is_system_name(path.name):
             continue
         if path.is_dir():
             folders.append(path)
@@ -143,5 +146,5 @@ def _folders(folder: Path) -> list[Path]:
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the pictures in a folder, by name, also broken links, which reading reports."""
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and not path.is_dir():
+        if path.suffix.lower() in SUFFIXES and not is_system_name(path.name) and not path.is_dir():
             yield path

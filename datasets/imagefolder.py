@@ -8,12 +8,14 @@
 A row has ``file_name``, the path of the picture relative to the table, and the labels: ``label`` (one), ``labels``
 (several), or ``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels,
 which only evaluation reads. Boxes that it cannot use are left out and counted, also those that an angle in a list
-``rotation`` beside them turns. Numeric labels become names: "0", "1" and so on.
+``rotation`` beside them turns. Numeric labels become names: "0", "1" and so on, 1.0 the name "1". The words background,
+negative, negatives, none, nan, null, n/a and <NA> (in any case) as a label mean no class.
 """
 
 import csv
 import io
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +26,23 @@ from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
-from lapsvm.files import NOT_PARSED, is_named, read_regular
+from lapsvm.files import NOT_PARSED, as_on_disk, is_named, is_system_name
 from lapsvm.ground_truth import ObjectRow, TruthByClass
+from lapsvm.texts.reading import read_text
 
 from .folder import SUFFIXES
 from .labelled import count_unnamed, labelled_records
 from .labels_csv import delimiter
-from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
+from .names import (
+    check_file_name,
+    check_folder,
+    check_picture_path,
+    check_set,
+    choose_classes,
+    image_id_of,
+    order_sets,
+    table_label,
+)
 
 TABLES = ("metadata.jsonl", "metadata.csv")
 _LABEL_COLUMNS = ("label", "labels", "objects")
@@ -94,7 +106,7 @@ class ImageFolder:
 
     def ignored_files(self) -> dict[str, int]:
         """Return the number of pictures in the folders of the sets that no table names, as {kind: number}."""
-        named = [folder / row.file_name for folder, rows in self.tables.values() for row in rows]
+        named = [as_on_disk(folder / row.file_name) for folder, rows in self.tables.values() for row in rows]
         counts = [count_unnamed(folder, named, SUFFIXES) for folder, _ in self.tables.values()]
         return dict(sum(map(Counter, counts), Counter()))
 
@@ -150,7 +162,7 @@ def open_imagefolder(
         If a class does not exist.
     """
     root = check_folder("data folder", root)
-    folders = {train_set: root} if _table(root) else {f.name: f for f in sorted(root.iterdir()) if _table(f)}
+    folders = {train_set: root} if _table(root) else _folders(root)
     if not folders:
         raise MissingError(f"data folder {root} holds no {' or '.join(TABLES)}, nor does a folder in it.")
     tables = {name: (folder, _read_rows(folder)) for name, folder in folders.items()}
@@ -158,6 +170,11 @@ def open_imagefolder(
     if not labels:
         raise LabelsError(f"no table in {root} gives a picture a label.")
     return ImageFolder(choose_classes(classes, labels), tables)
+
+
+def _folders(root: Path) -> dict[str, Path]:
+    """Return the folders of sets by name: those with a table."""
+    return {one.name: one for one in sorted(root.iterdir()) if not is_system_name(one.name) and _table(one)}
 
 
 def _table(folder: Path) -> Path | None:
@@ -170,7 +187,7 @@ def _read_rows(folder: Path) -> list[MetadataRow]:
     path = _table(folder) or folder / TABLES[0]
     rows: dict[str, MetadataRow] = {}
     try:
-        text = read_regular(path, "table").decode("utf-8-sig")
+        text = read_text(path, "table", LabelsError)
         for where, values in _json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text):
             row = _row(where, values)
             if row.file_name in rows:
@@ -218,8 +235,9 @@ def _row(where: str, values: Any) -> MetadataRow:
     several = values.get("labels") or []
     listed = [label.strip() for label in several.split(",")] if isinstance(several, str) else several
     single = values.get("label")
-    raw = [*([] if single in (None, "") else [single]), *_list(where, "labels", listed), *_categories(where, objects)]
-    labels = tuple(_name(where, label) for label in raw)
+    raw = [*([] if single in (None, "") else [single]), *_list(where, "labels", listed)]
+    labels = tuple(one for label in raw if (one := table_label(_name(where, label), where)))
+    labels += tuple(_name(where, label) for label in _categories(where, objects))
     for label in labels:
         check_file_name("class", label, where)
     return MetadataRow(where, name, labels, objects)
@@ -248,6 +266,8 @@ def _name(where: str, label: Any) -> str:
         return label
     if isinstance(label, int) and not isinstance(label, bool):
         return str(label)
+    if isinstance(label, float) and (label.is_integer() or math.isnan(label)):  # of a table of numbers with gaps
+        return "nan" if math.isnan(label) else str(int(label))
     raise LabelsError(f"{where}: a label must be a name or a whole number, got {label!r}.")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lapsvm.catalog import GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
+from lapsvm.files import as_on_disk, is_system_name
 
 from .names import check_set, image_id_of, order_sets
 
@@ -67,6 +68,8 @@ class LabelledPictures:
 def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Sequence[str]) -> list[ImageRecord]:
     """Return records of (relative path, file, names of its classes): +1 for those classes, -1 for the others.
 
+    A file whose name has its accents in the other form (NFC, NFD) than the path is found.
+
     Raises
     ------
     LabelsError
@@ -74,7 +77,8 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
     """
     records: dict[str, ImageRecord] = {}
     shared_classes = dict.fromkeys(classes)
-    for relative, path, positive in pictures:
+    for relative, named, positive in pictures:
+        path = as_on_disk(named)
         image_id = image_id_of(relative)
         if image_id in records:
             other = records[image_id].path.name
@@ -99,8 +103,7 @@ def count_ignored(root: Path, suffixes: frozenset[str], depth: int) -> dict[str,
     Returns
     -------
     dict of str to int
-        A kind is a suffix in lower case, "hidden" (files and folders whose name starts with a dot) or "without a
-        suffix".
+        A kind is a suffix in lower case, "hidden" (files and folders that systems leave) or "without a suffix".
     """
     counts = Counter(kind for kind in _kinds(root, depth) if kind not in suffixes)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
@@ -128,13 +131,13 @@ def count_unnamed(root: Path, named: Collection[Path], suffixes: frozenset[str])
 
 def _kind(name: str) -> str:
     """Return the kind of a file by its name."""
-    return HIDDEN if name.startswith(".") else os.path.splitext(name)[1].lower() or BARE
+    return HIDDEN if is_system_name(name) else os.path.splitext(name)[1].lower() or BARE
 
 
 def _kinds(folder: Path, depth: int) -> Iterator[str]:
     """Yield the kind of each file, and "hidden" for each hidden folder."""
     for entry in os.scandir(folder):
-        if entry.name.startswith(".") or not entry.is_dir():
+        if is_system_name(entry.name) or not entry.is_dir():
             yield _kind(entry.name)
         elif depth:
             yield from _kinds(Path(entry.path), depth - 1)

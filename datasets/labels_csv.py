@@ -8,7 +8,9 @@
     both.jpg,dog,trainval
     street.jpg,,test
 
-One row per picture and class; the label is empty for a picture of no class. The column ``set`` is optional.
+One row per picture and class; the label is empty for a picture of no class. The words background, negative, negatives,
+none, nan, null, n/a and <NA> (in any case) stand for an empty one, and 1.0 for the label 1. The column ``set`` is
+optional.
 """
 
 import csv
@@ -19,23 +21,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lapsvm.errors import LabelsError
-from lapsvm.files import read_regular
+from lapsvm.texts.reading import read_text
 
 from .folder import SUFFIXES
 from .labelled import LabelledPictures, count_unnamed, labelled_records
-from .names import check_file_name, check_folder, check_picture_path, choose_classes
+from .names import check_file_name, check_folder, check_picture_path, choose_classes, table_label
 
 TABLE = "labels.csv"
 _HEADERS = (["image", "label"], ["image", "label", "set"])
 
 
 class _Row(NamedTuple):
-    """One row and its location."""
+    """One row and its location; `label` is "" for a picture of no class, whatever is `written`."""
 
     where: str
     image: str
     label: str
     set_name: str
+    written: str = ""
 
 
 def open_csv(
@@ -95,10 +98,10 @@ def open_csv(
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:
     """Yield the checked rows below the header."""
     try:
-        text = read_regular(path, "table of labels").decode("utf-8-sig")
+        text = read_text(path, "table of labels", LabelsError)
         separator = delimiter(text.partition("\n")[0])
         yield from _parsed(path, csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator), default_set)
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise LabelsError(f"table {path} cannot be read: {error}.") from None
 
 
@@ -121,7 +124,8 @@ def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:
             continue
         if len(row) != len(header):
             raise LabelsError(f"{where}: a row must have {len(header)} values, got {len(row)}.")
-        yield _checked(_Row(where, row[0], row[1], row[2] if len(header) == 3 else default_set))
+        label = table_label(row[1], where)
+        yield _checked(_Row(where, row[0], label, row[2] if len(header) == 3 else default_set, row[1]))
     if not header:
         raise LabelsError(f"table {path} is empty: its header must be image,label or image,label,set.")
 
@@ -157,6 +161,8 @@ def _check_repeated(row: _Row, first: _Row, labels: set[str]) -> None:
     if row is first:
         return
     if "" in (row.label, first.label):
-        raise LabelsError(f"{where} must have an empty label in its only row, got {row.label!r} after {first.label!r}.")
+        raise LabelsError(
+            f"{where} must have an empty label in its only row, got {row.written!r} after {first.written!r}."
+        )
     if row.label in labels:
         raise LabelsError(f"{where} must have each label once, got {row.label!r} again.")

@@ -3,14 +3,18 @@
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
+from lapsvm.catalog import NO_CLASS
 from lapsvm.errors import LabelsError, MissingError, OptionError
 
-SET_NAMES = ("trainval", "train", "val", "test")
+SET_NAMES = ("trainval", "train", "val", "valid", "validation", "test")
 """Names that always denote sets, in the order in which sets are listed."""
 
 _MAX_BYTES = 100  # file systems allow names of 255 bytes
 _MAX_LISTED = 50  # names in one sentence
+
+_MISSING = frozenset({"nan", "null", "<na>", "n/a"})  # as programs write a missing value; none is one of NO_CLASS
 
 _UNSAFE = re.compile(r"[\s%\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -34,11 +38,15 @@ def check_folder(what: str, path: str | Path) -> Path:
 def check_set(set_name: str, sets: Sequence[str]) -> None:
     """Raise OptionError unless `set_name` is one of `sets`."""
     if set_name not in sets:
-        raise OptionError(f"set {set_name!r} does not exist; choose from {_listed(sets)}.")
+        raise OptionError(
+            f"set {set_name!r} does not exist; choose from {_listed(sets)} by --train-set, or by --test-set."
+        )
 
 
 def choose_classes(requested: Sequence[str] | None, available: Iterable[str]) -> tuple[str, ...]:
     """Return the requested classes in their order; all available classes, by name, if `requested` is None.
+
+    The form of a name's accents (NFC, NFD) does not count.
 
     Raises
     ------
@@ -46,18 +54,36 @@ def choose_classes(requested: Sequence[str] | None, available: Iterable[str]) ->
         If a class is not available or repeated, or none is requested.
     """
     names = sorted(set(available))
-    known, seen = set(names), set[str]()
+    known, seen = {normalize("NFC", name): name for name in names} | {name: name for name in names}, set[str]()
     if requested is None:
         return tuple(names)
     if isinstance(requested, str) or not requested:
         raise OptionError(f"classes must be a sequence of one or more names, got {requested!r}.")
-    for name in requested:
-        if name not in known:
-            raise OptionError(f"class {name!r} does not exist; choose from {_listed(names)}.")
+    chosen = []
+    for typed in requested:
+        name = known.get(typed) or known.get(normalize("NFC", typed))
+        if name is None:
+            raise OptionError(f"class {typed!r} does not exist; choose from {_listed(names)}.")
         if name in seen:
             raise OptionError(f"classes must differ from each other, got {name!r} twice.")
         seen.add(name)
-    return tuple(requested)
+        chosen.append(name)
+    return tuple(chosen)
+
+
+def table_label(text: str, where: str) -> str:
+    """Return the class that a cell of a table names, "" for none; LabelsError if it names several.
+
+    A word for a missing value, or for no class, names none. What a table of numbers with gaps makes of a whole number,
+    ``1.0``, is that number.
+    """
+    if text.casefold() in NO_CLASS | _MISSING:
+        return ""
+    if "," in text:
+        raise LabelsError(
+            f"{where}: a label must be one class, got {text!r}; write a row, or an item of labels, for each."
+        )
+    return re.sub(r"^([0-9]+)\.0$", r"\1", text)
 
 
 def check_file_name(what: str, name: str, where: str) -> None:

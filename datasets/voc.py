@@ -12,16 +12,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import normalize
 
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
-from lapsvm.files import read_regular
+from lapsvm.files import is_system_name
 from lapsvm.ground_truth import TruthByClass
+from lapsvm.texts.reading import read_text
 from lapsvm.voc_files import read_voc_file
 
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 
-_FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0}
+_FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0, "1.0": 1, "-1.0": -1, "0.0": 0}
 _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".JPEG", ".png", ".PNG")
 
 
@@ -209,6 +211,8 @@ def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
     sets, labels = {}, {}
     # by length: the list of a set, "dev", comes before the lists that end in its name, "cat_dev"
     for path in sorted(folder.glob("*.txt"), key=lambda path: (len(path.stem), path.stem)):
+        if is_system_name(path.name):
+            continue
         owner = _class_and_set(path.stem, known)
         if owner is None:
             known.add(path.stem)
@@ -231,8 +235,8 @@ def _class_and_set(stem: str, known: set[str]) -> tuple[str, str] | None:
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the words of each line that is not blank."""
     try:
-        text = read_regular(path, "list").decode("utf-8-sig")
-    except (MissingError, UnicodeDecodeError) as error:
+        text = read_text(path, "list", LabelsError)
+    except MissingError as error:
         raise LabelsError(f"list {path} cannot be read: {str(error).rstrip('.')}.") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if words := line.split():
@@ -265,6 +269,7 @@ def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: 
 
 
 def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
-    """Return the file of each picture; <id>.jpg where there is none, so that reading reports it."""
-    names = set(os.listdir(check_folder("folder of pictures", folder)))
-    return [folder / next((i + end for end in _SUFFIXES if i + end in names), f"{i}.jpg") for i in image_ids]
+    """Return the file of each picture, whatever the form of its accents; <id>.jpg, whose reading fails, for none."""
+    names = {normalize("NFC", name): name for name in os.listdir(check_folder("folder of pictures", folder))}
+    files = (next((names[f] for end in _SUFFIXES if (f := normalize("NFC", i + end)) in names), "") for i in image_ids)
+    return [folder / (file or f"{i}.jpg") for i, file in zip(image_ids, files, strict=True)]

@@ -13,8 +13,8 @@ from typing import Any
 from lapsvm.arrays import check_distinct
 from lapsvm.box_faults import EMPTY, NO_BOX, NOT_NUMBERS, OUTSIDE, ROTATED, SHARES, is_rotated, left_out_sentence
 from lapsvm.errors import AnnotationError, DataError, ResultsError
-from lapsvm.files import read_json
 from lapsvm.ground_truth import Size, object_faults
+from lapsvm.texts.reading import read_json
 
 Corners = tuple[float, float, float, float]
 
@@ -135,7 +135,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
         where = f"{path}: annotation {row.get('id', index)}"
         if not strict and not _is_listed(row.get("category_id"), names):
             n_without += 1
-            without_category |= {row["image_id"]} if _is_listed(row.get("image_id"), images) else set()
+            without_category |= {_id(row["image_id"])} if _is_listed(row.get("image_id"), images) else set()
             continue
         places.append(where)
         used.append(row)
@@ -220,13 +220,14 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
     """Return id -> object of a list, in file order."""
     entries: dict[Hashable, dict[str, Any]] = {}
     for index, row in enumerate(_listed(content, key, path)):
-        if not _is_id(row.get("id")):
+        own = _id(row.get("id"))
+        if own is None:
             raise AnnotationError(
                 f"{path}: entry {index} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
             )
-        if row["id"] in entries:
+        if own in entries:
             raise AnnotationError(f"{path}: ids of {key} must differ, got {row['id']!r} twice.")
-        entries[row["id"]] = row
+        entries[own] = row
     return entries
 
 
@@ -280,9 +281,9 @@ def _reference(
     row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule: str, error: type[DataError]
 ) -> Any:
     """Return an id that refers to an entry of another list."""
-    value = row.get(key)
-    if not _is_listed(value, known):
-        raise error(f"{rule}, got {key} {_short(value)}.")
+    value = _id(row.get(key))
+    if value is None or value not in known:
+        raise error(f"{rule}, got {key} {_short(row.get(key))}.")
     return value
 
 
@@ -312,9 +313,10 @@ def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:
     """Raise AnnotationError if two annotations that have an id share it."""
     seen = set()
     for row in rows:
-        key = row.get("id")
-        if key is not None and (not _is_id(key) or key in seen):
-            raise AnnotationError(f"{path}: ids of annotations must be numbers or texts and differ, got {_short(key)}.")
+        key = _id(row.get("id"))
+        if row.get("id") is not None and (key is None or key in seen):
+            got = _short(row["id"])
+            raise AnnotationError(f"{path}: ids of annotations must be numbers or texts and differ, got {got}.")
         seen.add(key)
 
 
@@ -328,13 +330,14 @@ def _text(entry: Mapping[str, Any], key: str, where: str, default: str | None = 
 
 def _is_listed(value: Any, known: Mapping[Hashable, Any]) -> bool:
     """Return whether a value is the id of an entry."""
-    return _is_id(value) and value in known
+    return (key := _id(value)) is not None and key in known
 
 
-def _is_id(value: Any) -> bool:
-    """Return whether a value can be an id; 1.0, as programs write that keep numbers in tables, is 1."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return is_whole or (isinstance(value, int | str) and not isinstance(value, bool))
+def _id(value: Any) -> Hashable | None:
+    """Return a value that can be an id, 1.0 as the whole number that it was; None for others."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 def _short(value: Any) -> str:

@@ -3,18 +3,17 @@
 Windows has no fcntl, does not open folders, and lacks some flags: each has its alternative here.
 """
 
-import json
 import os
 import re
 import shutil
 import stat
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO
+from typing import BinaryIO
+from unicodedata import normalize
 
 from lapsvm.errors import DataError, LapsvmError, MissingError, OptionError, WriteError
 
@@ -136,30 +135,30 @@ def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
         raise DataError(f"{what} {path} must fit into the memory.") from None
 
 
-def read_json(path: Path, what: str, error: type[DataError], unique: bool = False) -> Any:
-    """Return the content of a JSON file of UTF-8, with or without a byte order mark.
+_SYSTEM_NAMES = frozenset({
+    "__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir",
+    "#recycle", "lost+found", "__pycache__", "icon\r",
+})  # fmt: skip
+"""Names, in lower case, of files and folders that systems and file managers leave beside those of a user."""
 
-    Raises
-    ------
-    MissingError, DataError
-        As `read_regular`.
-    error
-        If it is no such file, or, if `unique`, repeats a key.
-    """
 
-    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        for key, count in Counter(key for key, _ in pairs).items():
-            if count > 1:
-                raise error(f"{path} must have each key once, got {key!r} twice.")
-        return dict(pairs)
+def is_system_name(name: str) -> bool:
+    """Return whether a file or folder is not a user's: its name starts with a dot, or is one that systems use."""
+    return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
 
-    content = read_regular(path, what)
-    try:
-        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=distinct if unique else None)
-    except DataError:
-        raise
-    except NOT_PARSED as problem:
-        raise error(f"{path} is truncated, or cannot be read as JSON: {problem}.") from None
+
+def as_on_disk(path: Path) -> Path:
+    """Return a path, in the other form of its accents (Unicode's NFC or NFD) if only that one exists."""
+    if str(path).isascii() or is_named(path):
+        return path
+    forms = (Path(normalize(form, str(path))) for form in ("NFC", "NFD"))
+    return next((other for other in forms if is_named(other)), path)
+
+
+def files_of_users(folder: Path, pattern: str) -> list[Path]:
+    """Return the files and folders below a folder that match a pattern, sorted, without those of the system."""
+    found = sorted(folder.rglob(pattern))
+    return [path for path in found if not any(map(is_system_name, path.relative_to(folder).parts))]
 
 
 def is_named(path: str | Path) -> bool:

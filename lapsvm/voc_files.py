@@ -3,6 +3,7 @@
 defusedxml parses the files; it refuses entity definitions and external references.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,9 +77,9 @@ def read_voc_file(path: Path) -> VocFile:
 
 
 def _size(root: Any) -> tuple[float, float] | None:
-    """Return width and height of the picture, None unless both are whole numbers above 0."""
-    width, height = (_text(root, f"size/{side}") for side in ("width", "height"))
-    sides = [int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0 for text in (width, height)]
+    """Return width and height of the picture, None unless both are whole numbers above 0, also written as 64.0."""
+    texts = (_text(root, f"size/{side}") for side in ("width", "height"))
+    sides = [int(text.partition(".")[0]) if re.fullmatch(r"[0-9]{1,9}(\.0*)?", text) else 0 for text in texts]
     return (sides[0], sides[1]) if all(sides) else None
 
 

@@ -8,8 +8,9 @@ from PIL import Image
 
 from lapsvm import catalog
 from lapsvm.catalog import ImageRecord, check_image, open_dataset, pixel_hash, read_image
-from lapsvm.detection.export.annotations import picture_size
 from lapsvm.errors import ImageError, MissingError, OptionError
+from lapsvm.pictures import reading
+from lapsvm.pictures.reading import is_turned, longer_side
 
 GRADIENT = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
@@ -35,12 +36,12 @@ def test_a_picture_of_a_telephone_is_read_upright_with_the_extra(tmp_path):
     assert pixels.shape == (60, 40, 3)
     assert np.abs(pixels[5, 20].astype(int) - [250, 0, 0]).max() < 30
     assert check_image(path)
-    assert picture_size(path) == (40, 60, False)
+    assert (longer_side(path), is_turned(path)) == (60, False)
     assert ".heic" in catalog.PICTURE_SUFFIXES
 
 
 def test_without_the_extra_a_picture_of_a_telephone_is_refused_with_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(catalog, "READS_HEIC", False)
+    monkeypatch.setattr(reading, "READS_HEIC", False)
     path = tmp_path / "a.HEIC"
     path.write_bytes(b"\0\0\0\x18ftypmif1")
     with pytest.raises(ImageError, match=r"no image file that can be read; pip install 'lapsvm\[heic\]' reads HEIC\."):

@@ -15,7 +15,6 @@ from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
 from PIL import ExifTags, Image
 
-from lapsvm import catalog
 from lapsvm.catalog import MAX_PIXELS, MAX_SIDE, check_image, read_image
 from lapsvm.detection import Detector
 from lapsvm.errors import (
@@ -33,6 +32,7 @@ from lapsvm.features import open_external, open_extractor, read_header
 from lapsvm.files import LARGEST, check_regular, is_named, open_regular, read_regular, write_atomically
 from lapsvm.model_files import stored_format
 from lapsvm.objectness import open_objectness
+from lapsvm.pictures import reading
 from lapsvm.voc_files import read_objects
 
 
@@ -168,7 +168,7 @@ def test_a_picture_that_is_too_long_is_refused_by_its_header(tmp_path, size):
 
 
 def test_a_picture_of_the_largest_size_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(catalog, "MAX_PIXELS", 12)
+    monkeypatch.setattr(reading, "MAX_PIXELS", 12)
     assert read_image(png(tmp_path / "a.png", 3, 4)).shape == (4, 3, 3)
     with pytest.raises(ImageError, match="at most 12 pixels, got 13 x 1"):
         read_image(png(tmp_path / "b.png", 13, 1))
@@ -231,10 +231,10 @@ def test_whatever_a_decoder_raises_names_the_picture(tmp_path, monkeypatch):
     turned[ExifTags.Base.Orientation] = 3
     Image.new("RGB", (3, 3)).save(path, exif=turned)
 
-    def broken(_):
+    def broken(*_):
         raise KeyError("DXT9")
 
-    monkeypatch.setattr("PIL.ImageOps.exif_transpose", broken)
+    monkeypatch.setattr("PIL.Image.Image.transpose", broken)
     with pytest.raises(ImageError, match=r"picture .*a\.png cannot be read whole: 'DXT9'\.$"):
         read_image(path)
 

@@ -1,6 +1,5 @@
 """The models of a prediction: which files, and what their provenance says of windows, features and detection."""
 
-import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +15,8 @@ from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
-from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
+from lapsvm.texts.reading import read_toml
 from lapsvm.windows.proposals import WINDOWS_VERSION
 
 MODEL_SUFFIX = ".safetensors"
@@ -156,9 +155,9 @@ def _run_extractors(model: Path) -> tuple[str, ...]:
     if not path.is_file():
         raise MissingError(f"model {model} is in no run folder that names its extractor; name it with --extractor.")
     try:
-        texts = tomllib.loads(read_regular(path, "settings file", SMALL_FILE).decode("utf-8"))["features"]["extractors"]
+        texts = read_toml(path, "settings file", SettingsError)["features"]["extractors"]
         return tuple(str(text) for text in texts)
-    except (*NOT_PARSED, LookupError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         raise SettingsError(f"settings file {path} must name the extractors of its run: {error}.") from None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lapsvm.arrays import Array, check_count
-from lapsvm.catalog import Pixels
+from lapsvm.catalog import Pixels, is_plain
 from lapsvm.detection import model_sources
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import Detected
@@ -124,7 +124,8 @@ class Predictor:
         -------
         dict of str to Detected
             Class -> boxes (n, 4) x1, y1, x2, y2 in pixels, 0-based and half-open, scores (n,) and probabilities (n,) or
-            None, the best first. A class without boxes has empty arrays.
+            None, the best first. A class without boxes has empty arrays. In a picture of one colour all probabilities
+            are 0.
 
         Raises
         ------
@@ -171,7 +172,8 @@ class Predictor:
         """Return a picture with the scores of some windows."""
         prepared = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor)
         scores = window_scores(prepared, self.detectors, self.extractor)
-        return ScoredPicture(prepared.size, boxes, scores, self.detectors, self.detection, self.threshold)
+        rules = self.detection, self.threshold
+        return ScoredPicture(prepared.size, boxes, scores, self.detectors, *rules, is_plain(pixels))
 
     def many(self, pictures: Iterable[Picture], threads: int | None = None) -> Iterator[dict[str, Detected]]:
         """Yield the boxes in each of several pictures, in their order.

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.catalog import Pixels, check_pixels, pillow_pixels, read_image
+from lapsvm.catalog import Pixels, check_pixels, read_image
 from lapsvm.detection.detector import Detector, score_many, unscaled_weights
 from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
+from lapsvm.pictures.reading import pillow_pixels
 from lapsvm.windows.proposals import reduced, scales_of
 
 

@@ -15,12 +15,12 @@ from lapsvm.detection.export import (
     BoxChoice,
     check_export,
     clip_boxes,
-    picture_size,
     write_export,
 )
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import Detections
 from lapsvm.files import check_vacant
+from lapsvm.pictures.reading import is_turned, seen_size
 
 from ..results.detections import read_detections, stored_probabilities
 from ..run.context import RunContext
@@ -124,12 +124,12 @@ def _annotated_pictures(
     sizes = {} if shards is None else shards.sizes
     for record in context.data.records[set_name]:
         if any(record.id in of_class.rows for of_class in detections.values()):
-            width, height, is_rotated = picture_size(record.path)
-            if sizes.get(record.id, (width, height)) != (width, height):
+            size = seen_size(record.path)
+            if sizes.get(record.id, size) != size:
                 resized.append(record.id)
                 continue
-            n_rotated += is_rotated
-            pictures.append(_annotated(record, detections, choice, root, (width, height), hashes.get(record.id, "")))
+            n_rotated += is_turned(record.path)
+            pictures.append(_annotated(record, detections, choice, root, size, hashes.get(record.id, "")))
     if resized:
         (note,) = counted(
             resized, "pictures have changed their size since the run was made, so its boxes are not theirs"

@@ -10,10 +10,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from lapsvm.catalog import PICTURE_SUFFIXES, read_image
+from lapsvm.catalog import PICTURE_SUFFIXES, read_picture
 from lapsvm.detection import Detected, Predictor
 from lapsvm.detection.model_sources import model_files
 from lapsvm.errors import ImageError, MissingError, OptionError, WriteError
+from lapsvm.files import is_system_name
 
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
@@ -156,12 +157,15 @@ def _predict_picture(
 ) -> Predicted | None:
     """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
     try:
-        pixels = read_image(path)
+        picture = read_picture(path)
     except (ImageError, MissingError) as error:
         if not skip_bad:
             raise type(error)(f"{str(error).rstrip('.')}; --skip-bad leaves such pictures out.") from None
         reporter.say(f"left out: {error}")
         return None
+    if picture.nothing is not None:
+        reporter.warn(f"picture {path}: {picture.nothing.reason}; {picture.nothing.remedy}")
+    pixels = picture.pixels
     scored = predictor.scored(pixels)
     detected, boxes = scored.detections(), []
     if drawing is not None:
@@ -217,7 +221,7 @@ def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Pat
 
 def _is_picture(path: Path) -> bool:
     """Return whether a file of a folder is taken for a picture by its name."""
-    return not path.name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
+    return not is_system_name(path.name) and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
 
 
 def drawing_files(pictures: Sequence[Path], folder: Path, maps: Sequence[str] = ()) -> list[Drawing]:

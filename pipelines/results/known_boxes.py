@@ -12,9 +12,10 @@ from pathlib import Path
 from lapsvm.box_faults import left_out_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco
-from lapsvm.detection.export import picture_size
 from lapsvm.errors import AnnotationError, ImageError, MissingError
+from lapsvm.files import files_of_users
 from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
+from lapsvm.pictures.reading import seen_size
 from lapsvm.voc_files import read_voc_file
 
 from ..run.context import RunContext
@@ -132,7 +133,7 @@ def size_in(context: RunContext) -> SizeOf:
         size = stored[set_name].get(image_id)
         if size is None:
             with suppress(ImageError, MissingError):
-                size = picture_size(paths[set_name][image_id])[:2]
+                size = seen_size(paths[set_name][image_id])
         return size
 
     stored = dict[str, dict[str, tuple[int, int]]]()
@@ -284,9 +285,7 @@ def _coco_pictures(path: Path) -> AnnotatedFile:
 def _voc_pictures(folder: Path) -> list[AttachedPicture]:
     """Return the pictures of the XML files in a folder."""
     pictures = []
-    for path in sorted(folder.rglob("*.xml")):
-        if path.name.startswith("."):  # as archives from other systems hold
-            continue
+    for path in files_of_users(folder, "*.xml"):
         file = read_voc_file(path)
         own = path.relative_to(folder).with_suffix("").as_posix()
         rows = [(one.name, one.box, one.difficult) for one in file.objects]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePath, PurePosixPath
+from unicodedata import normalize
 
 from lapsvm.catalog import ImageRecord
 
@@ -84,10 +85,11 @@ def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File
             sharing[record.path].append((set_name, record.id))
     index: dict[str, list[_File]] = defaultdict(list)
     for path, pictures in sharing.items():
-        parts = (*path.parts[:-1], path.stem)
+        composed = PurePath(normalize("NFC", str(path)))
+        parts = (*composed.parts[:-1], composed.stem)
         ids = {path_parts(image_id) for _, image_id in pictures}
         file = _File((parts, *sorted(ids - {parts})), tuple(pictures))
-        for key in dict.fromkeys((path.name, path.stem, *(own[-1] for own in ids if own))):
+        for key in dict.fromkeys((composed.name, composed.stem, *(own[-1] for own in ids if own))):
             index[key].append(file)
     return index
 
@@ -110,5 +112,5 @@ def _common_folders(name: Parts, path: Parts) -> int:
 
 
 def path_parts(name: str) -> Parts:
-    """Return the parts of a path of any system, without a root."""
-    return tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
+    """Return the parts of a path of any system, without a root, in one form of accents (NFC)."""
+    return tuple(part for part in normalize("NFC", name).replace("\\", "/").split("/") if part not in ("", "."))

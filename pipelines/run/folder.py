@@ -25,7 +25,6 @@ import math
 import platform
 import shlex
 import time
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +34,8 @@ from typing import Any
 
 from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
-from lapsvm.files import SMALL_FILE, read_regular, write_atomically
+from lapsvm.files import write_atomically
+from lapsvm.texts.reading import read_toml
 
 from .checked_files import read_json
 from .folder_lock import locked
@@ -160,7 +160,7 @@ class RunFolder:
 
     def notes(self, table: str) -> dict[str, str]:
         """Return the table "versions" or "command" of ``run.toml``."""
-        notes = tomllib.loads(read_regular(self.settings_file, "settings file", SMALL_FILE).decode()).get(table)
+        notes = read_toml(self.settings_file, "settings file", SettingsError).get(table)
         return {name: str(value) for name, value in notes.items()} if isinstance(notes, dict) else {}
 
     def write(self, path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 Later wins: defaults, then the ``run.toml`` that is there, then the options of the command line.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, Self, get_args
 import tomli_w
 
 from lapsvm.errors import OptionError, SettingsError
-from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
+from lapsvm.texts.reading import read_toml
 
 from .limits import shown
 
@@ -194,12 +193,12 @@ class Settings:
         SettingsError
             If it is no TOML.
         """
+        tables = read_toml(path, "settings file", SettingsError)
+        known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
         try:
-            tables = tomllib.loads(read_regular(path, "settings file", SMALL_FILE).decode("utf-8"))
-            known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
             return dict(_flat(known))
-        except NOT_PARSED as error:
-            raise SettingsError(f"settings file {path} is not valid TOML: {error}.") from None
+        except RecursionError:
+            raise SettingsError(f"settings file {path} must not nest tables deeper than settings are.") from None
 
     def toml(self, **notes: Mapping[str, Any]) -> str:
         """Return the settings as TOML, with `notes` as further tables."""

@@ -8,8 +8,8 @@ from typing import Any
 from lapsvm.arrays import Array
 from lapsvm.boxes import areas
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
-from lapsvm.detection.export import picture_size
 from lapsvm.errors import DataError, ImageError, LapsvmError, MissingError
+from lapsvm.pictures.reading import seen_size
 from lapsvm.windows.proposals import WINDOWS_VERSION, from_whole_image, middle, picture_windows
 
 from ..run.context import RunContext
@@ -55,7 +55,7 @@ def resized_pictures(records: Iterable[ImageRecord], sizes: Mapping[str, tuple[i
     found = []
     for record in records:
         with suppress(ImageError, MissingError):
-            if record.id in sizes and picture_size(record.path)[:2] != sizes[record.id]:
+            if record.id in sizes and seen_size(record.path) != sizes[record.id]:
                 found.append(record.id)
     return found
 

@@ -170,7 +170,10 @@ def changed(**changes):
 DEEP = '{"images": ' + "[" * 100_000 + "]" * 100_000 + "}"
 BAD = {
     "no JSON": ("{", "cannot be read as JSON"),
-    "not text": ('{"images": "\ud800"}'.encode("utf-8", "surrogatepass"), "cannot be read as JSON"),
+    "not text": (
+        '{"images": "\ud800"}'.encode("utf-8", "surrogatepass"),
+        "must be text in UTF-8, got the byte 0xed at 12",
+    ),
     "deep": (DEEP, "cannot be read as JSON"),
     "a list": ([], "must hold a JSON object with images"),
     "no images": ({}, "must have a list 'images', got None"),

@@ -191,7 +191,7 @@ def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
 
 def test_settings_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "digits.toml").write_text("seed = = 3")
-    with pytest.raises(SettingsError, match=r"settings .*digits\.toml cannot be read"):
+    with pytest.raises(SettingsError, match=r"settings .*digits\.toml is not valid TOML"):
         open_digits(tmp_path)
 
 

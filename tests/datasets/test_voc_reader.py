@@ -228,7 +228,7 @@ def test_a_malformed_list_is_named_with_its_line(voc, name, text, sentence):
 
 def test_a_list_that_is_no_text_is_named(voc):
     (voc / "ImageSets/Main/cat_trainval.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LabelsError, match=r"cat_trainval\.txt cannot be read"):
+    with pytest.raises(LabelsError, match=r"cat_trainval\.txt must be text in UTF-8, got UTF-16"):
         open_voc(voc).records("trainval")
 
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from lapsvm.detection.export import AnnotatedPicture, BoxChoice, picture_size
-from lapsvm.errors import ImageError, InputError, MissingError, NotFiniteError, OptionError, ShapeError
+from lapsvm.detection.export import AnnotatedPicture, BoxChoice
+from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 
 
 @pytest.mark.parametrize("box", [[-1, 0, 5, 5], [0, 0, 11, 5], [5, 0, 5, 5]])
@@ -54,21 +53,3 @@ def test_choices_that_make_no_sense_are_refused():
         BoxChoice(per_class=0)
     with pytest.raises(OptionError, match=r"no probabilities for --threshold; use --per-class K"):
         BoxChoice(0.5).indices(SCORES, None, 1)
-
-
-@pytest.mark.parametrize(
-    ("orientation", "size", "turned"), [(1, (30, 20), False), (3, (30, 20), True), (6, (20, 30), True)]
-)
-def test_sizes_are_those_of_the_picture_as_shown(tmp_path, orientation, size, turned):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.new("RGB", (30, 20)).save(tmp_path / "a.jpg", exif=exif)
-    assert picture_size(tmp_path / "a.jpg") == (*size, turned)
-
-
-def test_a_picture_without_a_size_is_named(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(b"no picture")
-    with pytest.raises(ImageError, match=r"a\.jpg does not open"):
-        picture_size(tmp_path / "a.jpg")
-    with pytest.raises(MissingError, match=r"b\.jpg is not there"):
-        picture_size(tmp_path / "b.jpg")

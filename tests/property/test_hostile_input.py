@@ -6,6 +6,7 @@ Seeded. ``LAPSVM_FUZZ_ROUNDS`` says how many changes of each file are tried, by 
 import json
 import os
 import shutil
+import warnings
 from contextlib import suppress
 from importlib import import_module
 
@@ -14,10 +15,12 @@ import pytest
 from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
+from lapsvm.pipelines.review.mended.formats import read_mended
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.settings import Settings
 from scipy.io import savemat
 
+from lapsvm.catalog import check_image, read_picture
 from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError, ModelFileError
 from lapsvm.evaluation import Detections, ErrorKind, class_table, read_result_file, write_results
@@ -26,6 +29,8 @@ from lapsvm.model_files import read_model, write_model
 from lapsvm.models import RankSVM, estimator_files
 from lapsvm.report import ClassSummary, Contents, RunSummary, SetSummary, render_page
 from lapsvm.voc_files import read_objects
+
+from ..pictures.deep_files import write_png, write_tiff
 
 ROUNDS = int(os.environ.get("LAPSVM_FUZZ_ROUNDS", "120"))
 BOXES = np.array([[0.0, 0, 10, 20], [2, 3, 5, 7]])
@@ -114,6 +119,27 @@ def estimator(folder):
     estimator_files.save(model, folder / "a.safetensors")
 
 
+def yolo(folder):
+    (folder / "labels" / "train").mkdir(parents=True)
+    (folder / "labels" / "train" / "a.txt").write_text("0 .5 .5 1 1\n1.0 0.25 0.25 0.5 0.5\n")
+    (folder / "data.yaml").write_text("train: images/train\nnames: &a\n  0: dent\n  '1': \"a b\"\nnc: 2\n")
+
+
+def deep_pictures(folder):
+    samples = np.arange(4 * 5 * 3, dtype=np.uint16).reshape(4, 5, 3) * 60
+    write_png(folder / "a.png", samples, 12)
+    write_tiff(folder / "a.tif", samples, {281: [4095] * 3, 274: [6]})
+    write_tiff(folder / "b.tif", samples[..., 0], {262: [0]}, ">")
+
+
+def read_pictures(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of damaged tables
+        for path in sorted(folder.iterdir()):
+            check_image(path)
+            read_picture(path)
+
+
 def text(name, content):
     return lambda folder: (folder / name).write_bytes(content.encode())
 
@@ -127,6 +153,9 @@ CASES = {
         ["ImageSets/Main/trainval.txt", "ImageSets/Main/cat_trainval.txt"],
         lambda folder: open_voc(folder).records("trainval"),
     ),
+    "yolo": (yolo, ["data.yaml", "labels/train/a.txt"], read_mended),
+    "deep png": (deep_pictures, ["a.png"], read_pictures),
+    "deep tiff": (deep_pictures, ["a.tif", "b.tif"], read_pictures),
     "recipe": (
         text("a.toml", Settings().toml(versions={"a": "1"})),
         ["a.toml"],

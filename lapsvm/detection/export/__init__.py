@@ -1,6 +1,6 @@
 """Detections as the annotations of other programs."""
 
-from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, BoxChoice, clip_boxes, picture_size
+from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, BoxChoice, clip_boxes
 from lapsvm.detection.export.formats import EXPORT_FORMATS, EXPORTED, check_export, read_exported, write_export
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "BoxChoice",
     "check_export",
     "clip_boxes",
-    "picture_size",
     "read_exported",
     "write_export",
 ]

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index, as_floats, check_count, check_distinct, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
-from lapsvm.catalog import register_heic
-from lapsvm.errors import ImageError, InputError, MissingError, OptionError, ShapeError
-from lapsvm.files import open_regular
+from lapsvm.errors import InputError, OptionError, ShapeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +23,7 @@ class AnnotatedPicture:
     path : Path
         Path of the file.
     width, height : int
-        Size in pixels after applying the EXIF orientation.
+        Size of the pixels in which the boxes were found.
     classes : tuple of n str
     boxes : ndarray of shape (n, 4), float64
         x1, y1, x2, y2, 0-based, half-open, inside the picture.
@@ -137,37 +135,6 @@ def clip_boxes(boxes: Float64, width: int, height: int) -> tuple[Float64, NDArra
     """Return the boxes (n, 4) clipped to a picture, and a mask of those with a positive area."""
     clipped = np.clip(boxes, 0.0, np.array([width, height] * 2, dtype=np.float64))
     return clipped, np.asarray((clipped[:, :2] < clipped[:, 2:]).all(axis=1))
-
-
-def picture_size(path: Path) -> tuple[int, int, bool]:
-    """Return displayed width and height of a picture, and whether EXIF data rotate or mirror it.
-
-    The function reads the file's header only.
-
-    Raises
-    ------
-    MissingError, ImageError
-        If the picture does not exist or cannot be decoded.
-    """
-    from PIL import Image
-
-    register_heic()
-    try:
-        with open_regular(path, "picture") as file, Image.open(file) as picture:
-            orientation = picture.getexif().get(_ORIENTATION, 1)
-            width, height = picture.size
-    except MissingError:
-        raise
-    except Exception as error:  # noqa: BLE001 - decoders raise many kinds of errors for damaged pictures
-        raise ImageError(f"picture {path} does not open: {' '.join(str(error).split())}.") from None
-    if orientation in _SIDEWAYS:
-        width, height = height, width
-    return width, height, orientation in _TURNED
-
-
-_ORIENTATION = 0x0112  # the EXIF tag
-_SIDEWAYS = range(5, 9)  # orientations that exchange width and height
-_TURNED = range(2, 9)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from lapsvm.errors import ExternalFileError, MissingError
 from lapsvm.features.external.json_files import open_json
 from lapsvm.features.external.mat_files import open_mat
 from lapsvm.features.external.numpy_files import open_npy, open_npz
+from lapsvm.files import files_of_users
 from lapsvm.features.external.windows import ArrayNames, ExternalSource
 
 FORMATS: dict[str, Callable[[Path, ArrayNames], ExternalSource]] = {
@@ -58,7 +59,7 @@ def _kind_of(path: Path) -> str:
     elif (path / "boxes.npy").is_file():
         return "npy"
     else:
-        suffixes = {file.suffix.removeprefix(".") for file in path.rglob("*") if not file.name.startswith(".")}
+        suffixes = {file.suffix.removeprefix(".") for file in files_of_users(path, "*")}
         suffixes &= {"npz", "mat"}
     found = sorted(suffixes & set(FORMATS))
     if len(found) == 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lapsvm.errors import ExternalFileError
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
-from lapsvm.files import read_json
+from lapsvm.texts.reading import read_json
 
 
 def _source(

@@ -26,7 +26,8 @@ from lapsvm.features.external.windows import (
     ExternalWindows,
     checked_windows,
 )
-from lapsvm.files import is_named, open_regular, read_regular
+from lapsvm.files import files_of_users, is_named, open_regular
+from lapsvm.texts.reading import read_text
 
 RATIO = 100
 """Bytes that one compressed byte may stand for in what is larger than `SMALL`: features of a network reach about 20."""
@@ -47,7 +48,7 @@ def files_below(path: Path, suffix: str) -> dict[str, Path]:
     """
     if path.is_file():
         return {path.stem: path}
-    files = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith("."))
+    files = files_of_users(path, f"*{suffix}")
     if not files:
         raise MissingError(f"folder {path} holds no {suffix} file.")
     return {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
@@ -128,10 +129,7 @@ def _ids(file: Path) -> tuple[str, ...]:
     """Return the pictures' names, all different."""
     if not is_named(file):
         raise MissingError(f"file {file} with the pictures' ids is not there.")
-    try:
-        lines = read_regular(file, "file").decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise ExternalFileError(f"{file} must be text in UTF-8; {error}.") from None
+    lines = read_text(file, "file", ExternalFileError).split("\n")
     names = tuple(line for line in map(str.strip, lines) if line)
     check_distinct(names, f"ids of {file} must differ", ExternalFileError)
     return names

@@ -1,7 +1,5 @@
 """The files of other programs as pictures with boxes: COCO, YOLO, VOC, Label Studio and CVAT."""
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,10 +10,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from lapsvm.box_faults import ROTATED, is_rotated
 from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
-from lapsvm.files import NOT_PARSED, open_regular, read_regular
+from lapsvm.files import NOT_PARSED, files_of_users, open_regular
+from lapsvm.texts.reading import read_json, read_text
 from lapsvm.voc_files import VocObject, read_voc_file, read_xml
 
 from ...run.limits import shown
+from .yolo_files import CLASSES, MARKERS, class_names, class_number, label_files
 
 Corners = tuple[float, ...]
 SHARES = (1.0, 1.0)
@@ -26,7 +26,7 @@ DIFFICULT = "with a difficult box"
 CROWD_REGION = "with a crowd region"
 NO_LABEL = "without a label"
 APART = "whose label is apart from its shape"
-NO_NUMBER = "of a class number that data.yaml lacks"
+NO_NUMBER = "of a class number without a name"
 UNREADABLE = "that cannot be read"
 
 
@@ -76,11 +76,14 @@ def read_mended(path: Path) -> tuple[str, list[MendedPicture]]:
         If it is not there.
     """
     if path.is_dir():
-        found = next((name for name, (marker, _) in _READERS.items() if (path / marker).exists()), None)
+        markers = [(name, marker) for name, (markers, _) in _READERS.items() for marker in markers]
+        found = next((one for one in markers if (path / one[1]).exists()), None)
         if found is None:
-            markers = ", ".join(marker for marker, _ in _READERS.values())
-            raise DataError(f"{path} must be a folder that lapsvm export wrote, with one of {markers}.")
-        return _read(found, path / _READERS[found][0])
+            listed = ", ".join(marker for _, marker in markers)
+            raise DataError(f"--merge {path} must be a folder that lapsvm export wrote, with one of {listed}.")
+        return _read(found[0], path / found[1])
+    if path.suffix in (".yaml", ".yml") or path.name == CLASSES:
+        return _read("yolo", path)
     return _read("cvat" if path.suffix == ".xml" else "label-studio" if _is_list(path) else "coco", path)
 
 
@@ -102,7 +105,7 @@ def _coco(path: Path) -> Iterator[MendedPicture]:
 
 
 def _voc(folder: Path) -> Iterator[MendedPicture]:
-    for path in sorted(folder.glob("*.xml")):
+    for path in files_of_users(folder, "*.xml"):
         own = unquote(path.stem)
         names = (own, own.replace("__", "/"))
         try:
@@ -119,27 +122,25 @@ def _voc_box(one: VocObject) -> MendedBox:
 
 
 def _yolo(settings: Path) -> Iterator[MendedPicture]:
-    names, seen = _yolo_names(settings), dict[str, MendedPicture]()
-    labels = settings.parent / "labels"
-    for path in sorted(labels.rglob("*.txt")):
-        _, *folders, last = path.relative_to(labels).parts
-        place = "/".join([*folders, last.removesuffix(".txt")])
-        lines = read_regular(path, "file of labels").decode("utf-8", "replace").splitlines()
+    names, seen = class_names(settings), dict[str, MendedPicture]()
+    root = settings.parent.parent if settings.parent.name == "labels" else settings.parent
+    for path, place, possible in label_files(root):
+        lines = read_text(path, "file of labels", AnnotationError).splitlines()
         boxes = tuple(_yolo_box(line, names) for line in lines if line.strip())
-        original = re.sub(r"(^|/)images_(?=/)", r"\1images", place)
-        picture = MendedPicture((place, original), SHARES, boxes)
+        picture = MendedPicture(possible, SHARES, boxes)
         if seen.setdefault(place, picture) != picture:
             raise AnnotationError(f"{path} must have the boxes of the same picture in another part, but they differ.")
     yield from seen.values()
 
 
-def _yolo_box(line: str, names: Mapping[str, str]) -> MendedBox:
-    number, *texts = line.split()
+def _yolo_box(line: str, names: Mapping[int, str]) -> MendedBox:
+    text, *texts = line.split()
+    number = class_number(text)
     try:
         values = [float(text) for text in texts]
     except ValueError:
         return MendedBox("", (), UNREADABLE)
-    if number not in names:
+    if number is None or number not in names:
         return MendedBox("", (), NO_NUMBER)
     if len(values) != 4:
         return MendedBox(names[number], (), shape_fault("polygon") if len(values) >= 6 else UNREADABLE)
@@ -152,30 +153,8 @@ def shape_fault(shape: str) -> str:
     return f"with a shape that is no upright box ({shape})"
 
 
-def _yolo_names(path: Path) -> dict[str, str]:
-    """Return number -> class name of data.yaml: a table, or a list in one line or several."""
-    text = read_regular(path, "settings").decode("utf-8", "replace")
-    block = re.search(r"^names:[ \t]*(\[.*?\])?[ \t]*\n?((?:[ \t]+.*\n?|- .*\n?)*)", text, re.MULTILINE)
-    if block is None:
-        raise AnnotationError(f"{path} must have the names of classes.")
-    if block[1]:
-        found = re.findall(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"|[^\[\],\s][^\[\],]*", block[1])
-        return {str(number): _unquoted(name) for number, name in enumerate(found)}
-    rows = [row.strip() for row in block[2].splitlines() if row.strip()]
-    pairs = (row.split(":", 1) if not row.startswith("- ") else (str(at), row[2:]) for at, row in enumerate(rows))
-    return {number.strip(): _unquoted(name) for number, name in pairs}
-
-
-def _unquoted(text: str) -> str:
-    """Return a word of YAML as text."""
-    text = text.strip()
-    if text[:1] == "'":
-        return text[1:-1].replace("''", "'")
-    return str(json.loads(text)) if text[:1] == '"' else text
-
-
 def _label_studio(path: Path) -> Iterator[MendedPicture]:
-    for number, task in enumerate(json.loads(read_regular(path, "file of tasks").decode("utf-8-sig")), start=1):
+    for number, task in enumerate(read_json(path, "file of tasks", AnnotationError), start=1):
         try:
             yield _label_studio_task(task)
         except _OTHER_FORM:
@@ -264,10 +243,10 @@ _NO_SHAPES = frozenset(
 )
 """What a person says in Label Studio that marks nothing."""
 
-_READERS: Mapping[str, tuple[str, Callable[[Path], Iterator[MendedPicture]]]] = {
-    "yolo": ("data.yaml", _yolo),
-    "voc": ("Annotations", _voc),
-    "coco": ("annotations.json", _coco),
-    "label-studio": ("tasks.json", _label_studio),
-    "cvat": ("annotations.xml", _cvat),
+_READERS: Mapping[str, tuple[tuple[str, ...], Callable[[Path], Iterator[MendedPicture]]]] = {
+    "yolo": (MARKERS, _yolo),
+    "voc": (("Annotations",), _voc),
+    "coco": (("annotations.json",), _coco),
+    "label-studio": (("tasks.json",), _label_studio),
+    "cvat": (("annotations.xml",), _cvat),
 }

@@ -172,7 +172,8 @@ def match_exported(
     """
     by_file = defaultdict[str, list[str]](list)
     for name in exported:
-        for key in {PurePosixPath(name).name, PurePosixPath(name).stem}:
+        last = PurePosixPath(path_parts(name)[-1])
+        for key in {last.name, last.stem}:
             by_file[key].append(name)
     found, unknown = defaultdict[str, list[MendedPicture]](list), []
     for picture in pictures:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lapsvm.catalog import ImageRecord, check_image, pixel_hash
+from lapsvm.catalog import CheckedPicture, ImageRecord, check_image, pixel_hash
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
@@ -15,7 +15,9 @@ from ...run.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
 from ...shards.windows import anew_command, resized_pictures
-from .summary import LISTED, Hashed, contradiction_sentence, misspellings, summary_sentences, too_small_classes
+from .contradictions import Hashed, contradiction_sentence
+from .nothing import Checked, nothing_sentences, refuse_nothing
+from .summary import LISTED, misspellings, summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
 
@@ -55,13 +57,14 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
     OneClassError
         If a class has too few pictures for the folds of training, and the command trains.
     ImageError, MissingError
-        If pictures cannot be read, unless the settings leave them out. It names them.
+        If pictures cannot be read, unless the settings leave them out, or the command trains and no picture of the
+        training set shows anything. It names them.
     """
     _check_classes(context, {})
     bad: dict[str, set[str]] = {}
     errors: list[PictureError] = []
     stored: list[Hashed] = []
-    opened: list[Hashed] = []
+    opened: list[Checked] = []
     for name, records in context.data.records.items():
         folders = [context.run.shards(name)] if source is None else [context.run.shards(name), source / name]
         hashes, unread = _stored(context, records, folders)
@@ -69,19 +72,23 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         title = f"check pictures of {name}"
         with on_threads(context.reporter, title, _check, unopened, context.threads) as (_, results):
             checked = list(results)
-        found = {record.id: error for record, error in checked if not isinstance(error, str)}
+        found = {record.id: error for record, error in checked if not isinstance(error, CheckedPicture)}
         bad[name] = unread | found.keys()
         errors += found.values()
         stored += [(record, hashes[record.id]) for record in records if record.id in hashes]
-        opened += [(record, digest) for record, digest in checked if isinstance(digest, str)]
+        opened += [(record, check) for record, check in checked if isinstance(check, CheckedPicture)]
     if errors and not context.settings.data.skip_bad:
         raise _error(errors, len(errors) + len(opened))
     if any(bad.values()):
         _check_sets(context, bad)
         _check_classes(context, bad)
+    if "train" in context.stages:
+        used = [one for one in context.data.records[context.train_set] if one.id not in bad[context.train_set]]
+        refuse_nothing(used, opened)
     resized = [] if context.redo else list(_resized(context))
     contradiction = contradiction_sentence([*stored, *_hashed(context, opened, stored)])
-    sentences = [*summary_sentences(context.data, bad), *([contradiction] if contradiction else []), *resized]
+    sentences = [*summary_sentences(context.data, bad), *nothing_sentences(opened)]
+    sentences += [*([contradiction] if contradiction else []), *resized]
     return CheckedData(context.reporter.say, len(opened), sentences)
 
 
@@ -142,21 +149,21 @@ def _headers(folders: Sequence[Path]) -> Iterator[ShardHeader]:
             yield read_header(path)
 
 
-def _check(record: ImageRecord) -> str | PictureError:
-    """Return the hash of a picture's check, or why it cannot be read whole."""
+def _check(record: ImageRecord) -> CheckedPicture | PictureError:
+    """Return what the check of a picture found, or why it cannot be read whole."""
     try:
         return check_image(record.path)
     except (ImageError, MissingError) as error:
         return error
 
 
-def _hashed(context: RunContext, opened: Sequence[Hashed], stored: Sequence[Hashed]) -> list[Hashed]:
+def _hashed(context: RunContext, opened: Sequence[Checked], stored: Sequence[Hashed]) -> list[Hashed]:
     """Return pictures with their pixel hashes: those that may equal another, as the hashes of their checks say.
 
     The pixels of stored ones are known by another hash, so beside them all are hashed.
     """
-    counts = Counter(digest for _, digest in opened)
-    records = [record for record, digest in opened if stored or counts[digest] > 1]
+    counts = Counter(check.digest for _, check in opened)
+    records = [record for record, check in opened if stored or counts[check.digest] > 1]
     with on_threads(context.reporter, "compare pictures", _pixel_hash, records, context.threads) as (_, results):
         return list(results)
 

@@ -5,11 +5,11 @@ from contextlib import suppress
 from statistics import median
 
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection.export.annotations import picture_size
 from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND
 from lapsvm.features.extractors.extractor import open_sizes, sees_surroundings
 from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
+from lapsvm.pictures.reading import longer_side
 
 from ...run.settings import Settings
 
@@ -46,7 +46,7 @@ def fitted_to(records: Sequence[ImageRecord], settings: Settings, *, is_open: bo
     """
     if not settings.features.sizes or all(parse_spec(text).kind != KIND for text in settings.features.extractors):
         return settings, ""
-    side = longer_side(records)
+    side = median_side(records)
     is_large = is_open and side > LARGE
     fitted = settings.with_values(FINE) if is_large else settings
     sizes, given = fitted.features.sizes, ",".join(map(str, settings.features.sizes))
@@ -58,12 +58,12 @@ def fitted_to(records: Sequence[ImageRecord], settings: Settings, *, is_open: bo
     )
 
 
-def longer_side(records: Sequence[ImageRecord]) -> int:
+def median_side(records: Sequence[ImageRecord]) -> int:
     """Return the median of the longer sides, in pixels; pictures whose header cannot be read do not count."""
     sides = []
     for record in records[:: -(-len(records) // SAMPLE)]:
         with suppress(ImageError, MissingError):
-            sides.append(max(picture_size(record.path)[:2]))
+            sides.append(longer_side(record.path))
     return round(median(sides)) if sides else 0
 
 

@@ -1,7 +1,7 @@
 """What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
@@ -11,6 +11,8 @@ from ...fitting.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, RunData, count_labels
 from ...run.limits import listed
 from ...run.settings import Settings
+
+_WITH_WORDS = ("folder", "csv", "imagefolder")  # readers for which words of NO_CLASS mean no class
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
@@ -23,9 +25,6 @@ NEAR, NEAR_SINGLE = 0.9, 0.66
 
 The second is for classes with one picture: that of "cta" to "cat".
 """
-
-Hashed = tuple[ImageRecord, str]
-"""A picture, and the hash of its pixels."""
 
 
 def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) -> list[str]:
@@ -102,7 +101,7 @@ def misspellings(data: RunData) -> dict[str, str]:
     counts = Counter[str]()
     for records in data.records.values():
         counts.update(count_labels(records)[0])
-    larger = {word: word for word in NO_CLASS} if data.dataset.name == "folder" else {}
+    larger = {word: word for word in NO_CLASS} if data.dataset.name in _WITH_WORDS else {}
     found = {}
     for name in sorted(data.dataset.classes, key=lambda one: (-counts[one], one)):
         letters = "".join(filter(str.isalnum, name.casefold()))
@@ -113,34 +112,9 @@ def misspellings(data: RunData) -> dict[str, str]:
     return dict(islice(found.items(), SHOWN))
 
 
-def contradiction_sentence(pictures: Iterable[Hashed]) -> str:
-    """Return a sentence on pictures with the same pixels and different labels; "" if there are none.
-
-    `pictures` are those of all sets.
-    """
-    groups: dict[str, list[ImageRecord]] = {}
-    for record, digest in pictures:
-        groups.setdefault(digest, []).append(record)
-    pairs = []
-    for first, *others in groups.values():
-        pairs += [(first, other) for other in others if shown_classes(other) != shown_classes(first)]
-    if not pairs:
-        return ""
-    described = listed([f"{_described(one)} and {_described(other)}" for one, other in pairs], LISTED, "; ")
-    return (
-        f"labels: pictures with the same pixels have different labels: {described}. Training takes each as a "
-        "picture of its own; delete all but one, and give one that shows several classes all its labels in a table "
-        "(--data csv)."
-    )
-
-
 def shown_classes(record: ImageRecord) -> frozenset[str]:
     """Return the classes that a picture is positive for."""
     labels = record.labels
     if isinstance(labels, PresentClasses):
         return labels.positive
     return frozenset(name for name, value in labels.items() if value == 1)
-
-
-def _described(record: ImageRecord) -> str:
-    return f"{record.id} ({', '.join(sorted(shown_classes(record))) or 'no class'})"

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from lapsvm.catalog import open_dataset
+from lapsvm.catalog import open_dataset, read_image
 from lapsvm.detection import Detector
 from lapsvm.evaluation import read_results
 
@@ -142,3 +143,28 @@ def test_a_picture_that_has_gone_is_named(refused, digits, run_copy, tmp_path):
     line = refused("export", "--out", run_copy, "--to", tmp_path / "o", "--format", "yolo")
     assert f"{missing}.jpg is not there" in line
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("suffix", ["tif", "jpg", "png"])
+def test_boxes_of_turned_pictures_are_those_of_their_pixels(command, tmp_path, suffix):
+    rng, turned = np.random.default_rng(0), Image.Exif()
+    turned[0x0112] = 6
+    for number, name in enumerate(["disc", "background"] * 4):
+        (tmp_path / "data" / name).mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 256, (64, 48, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "data" / name / f"{number}.{suffix}", exif=turned)
+    quick = ["--extractor", "hog", "--windows", "grid", "--max-windows", "9", "--recipe", "plain", "--C", "1"]
+    line = ["run", "--data", "folder", "--root", tmp_path / "data", "--out", tmp_path / "RUN", "--folds", "2", *quick]
+    assert command(*line).status == 0
+    assert all(read_image(path).shape == (48, 64, 3) for path in (tmp_path / "data").glob("*/*"))
+    for format_name in ("coco", "voc"):
+        options = ["--to", tmp_path / format_name, "--format", format_name, "--per-class", "9"]
+        done = command("export", "--out", tmp_path / "RUN", *options)
+        assert "8 pictures are rotated by their EXIF data" in " ".join(done.err.split())
+    truth = json.loads((tmp_path / "coco" / "annotations.json").read_text())
+    assert {(one["width"], one["height"]) for one in truth["images"]} == {(64, 48)}
+    results = read_results(tmp_path / "RUN" / "detections" / "trainval", "trainval")["disc"]
+    right = max(one["bbox"][0] + one["bbox"][2] for one in truth["annotations"])
+    assert right == results.boxes[:, 2].max() > 48
+    for path in (tmp_path / "voc" / "Annotations").iterdir():
+        assert "<width>64</width>\n\t\t<height>48</height>" in path.read_text()

@@ -300,7 +300,7 @@ def test_classes_of_yolo_are_read_as_other_programs_write_them(tmp_path, names):
     assert [box.class_name for box in picture.boxes] == ["cat", "big 'dog', x", "Ä"]
     (tmp_path / "labels" / "train" / "a.txt").write_text("3 .5 .5 1 1\n")
     _, (picture,) = read_mended(tmp_path)
-    assert [box.fault for box in picture.boxes] == ["of a class number that data.yaml lacks"]
+    assert [box.fault for box in picture.boxes] == ["of a class number without a name"]
 
 
 @pytest.mark.parametrize("name", EDITORS)

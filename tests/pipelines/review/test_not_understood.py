@@ -192,8 +192,8 @@ def test_a_broken_task_is_named(exported, run_copy, refused):
 
 YOLO = {
     "0 .1 .1 .2 .1 .2 .2 .1 .2": "with a shape that is no upright box (polygon)",
-    "7 .5 .5 .1 .1": "of a class number that data.yaml lacks",
-    "six .5 .5 .1 .1": "of a class number that data.yaml lacks",
+    "7 .5 .5 .1 .1": "of a class number without a name",
+    "six .5 .5 .1 .1": "of a class number without a name",
     "0 .5 .5 .1": "that cannot be read",
     "0 .5 .5 wide .1": "that cannot be read",
     "0 .5 .5 nan .1": "with a box that is not four finite numbers",

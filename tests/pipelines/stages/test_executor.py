@@ -11,6 +11,7 @@ import time
 import pytest
 from lapsvm.pipelines.stages.data_checks import pictures
 
+from lapsvm.catalog import CheckedPicture
 from lapsvm.cluster import open_cluster
 
 pytest.importorskip("distributed", reason="dask is not installed")
@@ -108,7 +109,8 @@ def test_a_damaged_shard_alone_is_made_again(cluster, run_copy, finished, comman
 def test_a_picture_that_a_worker_cannot_read_is_told_with_its_name(
     cluster, digits, tmp_path, refused, fast_extraction, monkeypatch
 ):
-    monkeypatch.setattr(pictures, "check_image", str)  # a hash of its own: as if it was damaged after the check
+    # a hash of its own: as if it was damaged after the check
+    monkeypatch.setattr(pictures, "check_image", lambda path: CheckedPicture(str(path)))
     root = shutil.copytree(digits, tmp_path / "data")
     broken = sorted((root / "JPEGImages").iterdir())[0]
     broken.write_bytes(broken.read_bytes()[:300])

@@ -13,7 +13,7 @@ from lapsvm.pipelines.stages.data_checks import pictures as picture_check
 from PIL import Image
 
 from lapsvm import catalog
-from lapsvm.catalog import open_dataset
+from lapsvm.catalog import CheckedPicture, open_dataset
 from lapsvm.features import open_shards
 
 QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "5", "--classes", "cat,dog"]
@@ -131,7 +131,7 @@ def test_the_threads_of_jobs_open_the_pictures(line, monkeypatch, command):
     def check(path):
         threads.add(threading.current_thread().name)
         barrier.wait(timeout=20)
-        return "a hash"
+        return CheckedPicture("a hash")
 
     barrier = threading.Barrier(2)
     monkeypatch.setattr(picture_check, "check_image", check)

@@ -1,0 +1,1 @@
+"""Text files: how they are read as UTF-8, and as JSON, TOML and YAML."""

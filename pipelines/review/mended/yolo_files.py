@@ -1,0 +1,86 @@
+"""The files of a YOLO data set, in the forms in which programs leave them: names of classes, and files of labels.
+
+Names stand in data.yaml, or one per line in classes.txt. Labels lie in ``labels/<part>/``, ``labels/`` or
+``<part>/labels/``, where a part is train, val, valid, validation or test.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from lapsvm.errors import AnnotationError
+from lapsvm.files import files_of_users
+from lapsvm.texts.reading import read_text, read_yaml
+
+CLASSES = "classes.txt"
+MARKERS = ("data.yaml", "data.yml", CLASSES, f"labels/{CLASSES}")
+"""Files that say which folder holds a YOLO data set, the preferred one first."""
+
+_LABELS = "labels"
+_PARTS = frozenset({"train", "val", "valid", "validation", "test"})
+_NO_LABELS = re.compile(r"(predefined_)?classes\.txt|(readme|notes|license)\b.*", re.IGNORECASE)
+_UPLOADED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+$", re.IGNORECASE)
+
+
+class LabelFile(NamedTuple):
+    """A file of labels, its picture's path below its part, and the names that the picture may have elsewhere."""
+
+    path: Path
+    place: str
+    names: tuple[str, ...]
+
+
+def class_names(path: Path) -> dict[int, str]:
+    """Return number -> class name of data.yaml or classes.txt.
+
+    Raises
+    ------
+    MissingError, AnnotationError
+        If the file is not there, is no text, or names no class by a whole number or its place in a list.
+    """
+    if path.name == CLASSES:
+        lines = [line.strip() for line in read_text(path, "list of classes", AnnotationError).splitlines()]
+        return dict(enumerate(line for line in lines if line))
+    content = read_yaml(path, "settings file", AnnotationError)
+    names = content.get("names") if isinstance(content, dict) else None
+    rows = list(names.items()) if isinstance(names, dict) else list(enumerate(names if isinstance(names, list) else []))
+    if not rows:
+        raise AnnotationError(f"{path} must have the names of classes as a list, or a table of numbers: names.")
+    return {_checked_number(number, path): _checked_name(name, number, path) for number, name in rows}
+
+
+def _checked_number(key: Any, path: Path) -> int:
+    number = class_number(str(key))
+    if number is None:
+        raise AnnotationError(f"{path}: names must be a list, or have whole numbers as keys, got {_short(key)}.")
+    return number
+
+
+def _checked_name(name: Any, number: Any, path: Path) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise AnnotationError(f"{path}: the name of class {number} must be a text, got {_short(name)}.")
+    return name.strip()
+
+
+def _short(value: Any) -> str:
+    """Return a value for a sentence; what is no text is not written out, because it may refer to itself."""
+    return repr(value[:60]) if isinstance(value, str) else f"a {'list' if isinstance(value, list) else 'table'}"
+
+
+def class_number(text: str) -> int | None:
+    """Return the number of a class, also where a table made ``1.0`` of it; None for another text."""
+    return int(text.partition(".")[0]) if re.fullmatch(r"[0-9]{1,9}(\.0*)?", text) else None
+
+
+def label_files(root: Path) -> Iterator[LabelFile]:
+    """Yield the files of labels below a folder, without lists of classes, notes and files of the system."""
+    for path in files_of_users(root, "*.txt"):
+        parts = path.relative_to(root).parts
+        if _LABELS in parts[:-1] and not _NO_LABELS.fullmatch(path.name):
+            start = parts.index(_LABELS)
+            below = parts[start + 1 :]
+            is_in_part = start == 0 and len(below) > 1 and below[0] in _PARTS
+            place = str(PurePosixPath(*below[is_in_part:])).removesuffix(".txt")
+            original = re.sub(r"(^|/)images_(?=/)", r"\1images", place)
+            yield LabelFile(path, place, tuple(dict.fromkeys((place, original, _UPLOADED.sub("", place)))))
