@@ -9,7 +9,7 @@ A picture is positive for the class of its folder and negative for every other c
 negative, negatives or none (in any case) holds pictures of no class.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +42,8 @@ def open_folder(
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Default: all class folders, by name. Pictures of other classes are negatives.
+        Default: all class folders, by name. A folder with a word of `lapsvm.catalog.NO_CLASS`, as "good", is none
+        unless it is named here. Pictures of other classes are negatives.
     train_set, test_set : str
         Names of sets besides those above.
 
@@ -63,13 +64,15 @@ def open_folder(
     root = check_folder("data folder", root)
     sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
     class_folders = {name: _class_folders(folder) for name, folder in sets.items()}
-    names = {folder.name for folders in class_folders.values() for folder in folders if not _is_no_class(folder)}
+    asked = frozenset(classes or ())
+    every = (folder for folders in class_folders.values() for folder in folders)
+    names = {folder.name for folder in every if not _is_no_class(folder, asked)}
     if not names:
         raise LabelsError(f"data folder {root} holds no folder of a class.")
     chosen = choose_classes(classes, names)
     pictures = {}
     for set_name, folders in class_folders.items():
-        pictures[set_name] = labelled_records(_pictures(sets[set_name], folders), chosen)
+        pictures[set_name] = labelled_records(_pictures(sets[set_name], folders, asked), chosen)
         if not pictures[set_name]:
             raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
     return LabelledPictures("folder", chosen, pictures, partial(count_ignored, root, SUFFIXES, depth=2))
@@ -111,17 +114,17 @@ def _refuse_pictures(folder: Path) -> None:
         raise LabelsError(f"picture {path} must lie in the folder of its class.")
 
 
-def _pictures(root: Path, folders: Sequence[Path]) -> Iterator[tuple[str, Path, set[str]]]:
+def _pictures(root: Path, folders: Sequence[Path], asked: Collection[str]) -> Iterator[tuple[str, Path, set[str]]]:
     """Yield relative path, file and class of every picture of a set."""
     for folder in folders:
-        positive = set() if _is_no_class(folder) else {folder.name}
+        positive = set() if _is_no_class(folder, asked) else {folder.name}
         for path in _files(folder):
             yield path.relative_to(root).as_posix(), path, positive
 
 
-def _is_no_class(folder: Path) -> bool:
-    """Return whether the pictures of a folder belong to no class."""
-    return folder.name.casefold() in NO_CLASS
+def _is_no_class(folder: Path, asked: Collection[str]) -> bool:
+    """Return whether the pictures of a folder belong to no class: by its name, unless that class is asked for."""
+    return folder.name.casefold() in NO_CLASS and folder.name not in asked
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -11,7 +11,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-
 from lapsvm.arrays import check_known
 from lapsvm.errors import OptionError
 from lapsvm.ground_truth import GroundTruth, truth_by_class
@@ -60,7 +59,7 @@ __all__ = [
 
 ENTRY_POINTS = "lapsvm.datasets"
 
-NO_CLASS = frozenset({"background", "negative", "negatives", "none"})
+NO_CLASS = frozenset({"background", "good", "negative", "negatives", "none", "normal", "ok"})
 """Names, in lower case, of folders whose pictures belong to no class."""
 
 

@@ -73,12 +73,18 @@ def test_a_folder_called_train_that_holds_pictures_is_a_class(tmp_path):
     assert open_folder(tmp_path).classes == ("bus", "train")
 
 
-@pytest.mark.parametrize("name", ["background", "Negative", "negatives", "NONE"])
+@pytest.mark.parametrize("name", ["background", "Negative", "negatives", "NONE", "good", "OK", "Normal"])
 def test_some_folders_hold_pictures_of_no_class(tmp_path, name):
     make(tmp_path, "cat/1.jpg", f"{name}/1.jpg")
     dataset = open_folder(tmp_path)
     assert dataset.classes == ("cat",)
     assert positives(dataset, "trainval") == {f"{name}/1": [], "cat/1": ["cat"]}
+
+
+def test_a_folder_of_no_class_is_a_class_if_it_is_asked_for(tmp_path):
+    make(tmp_path, "sick/1.jpg", "normal/1.jpg", "good/1.jpg")
+    dataset = open_folder(tmp_path, classes=("normal", "sick"))
+    assert positives(dataset, "trainval") == {"good/1": [], "normal/1": ["normal"], "sick/1": ["sick"]}
 
 
 def test_pictures_of_classes_not_asked_for_stay_as_negatives(tmp_path):
@@ -149,8 +155,8 @@ def test_what_is_not_there_is_refused_with_what_there_is(tmp_path):
     with pytest.raises(MissingError, match=r"data folder .*a_file must be a folder, but is a file"):
         open_folder(tmp_path / "a_file")
     (tmp_path / "a_file").unlink()
-    with pytest.raises(OptionError, match="class 'none' does not exist; choose from cat"):
-        open_folder(tmp_path, classes=["none"])
+    with pytest.raises(OptionError, match="class 'background' does not exist; choose from cat"):
+        open_folder(tmp_path, classes=["background"])
     for ask in (open_folder(tmp_path).records, open_folder(tmp_path).ground_truth):
         with pytest.raises(OptionError, match="set 'test' does not exist; choose from trainval"):
             ask("test")

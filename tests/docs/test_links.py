@@ -15,7 +15,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 NOTEBOOK = sorted((ROOT / "research").rglob("*.md"))
 OF_THE_PROGRAM = [page for page in PAGES if "measurements" not in page.parts]  # those tell of earlier states, too
-OF_OTHER_PROGRAMS = {"--memory-limit", "--inplace"}
+OF_OTHER_PROGRAMS = {"--memory-limit", "--inplace", "--no-compile"}
 FILE_SUFFIXES = {".yaml", ".txt", ".npy"}  # data.yaml is no setting
 SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
 

@@ -49,13 +49,20 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
     positive, _ = count_labels(used)
     names = list(dict.fromkeys(name for record in used[:1] for name in record.labels)) or sorted(positive)
     counts = listed([f"{name} {positive[name]:,}" for name in names], SHOWN, kind=" classes")
-    without = sum(not shown_classes(record) for record in used)
+    without = [record for record in used if not shown_classes(record)]
     parts = [
         f"set {set_name}: {len(used):,} pictures" + (f" without {len(left_out):,} left out" if left_out else ""),
         counts and f"positive: {counts}",
-        f"of no class: {without:,}" if without else "",
+        f"of no class: {len(without):,}{_folders_of_no_class(without)}" if without else "",
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _folders_of_no_class(records: Sequence[ImageRecord]) -> str:
+    """Return in which folders of no class records lie, as the end of a phrase; "" for none, as in a table."""
+    folders = sorted({record.id.split("/")[0] for record in records if "/" in record.id})
+    named = [name for name in folders if name.casefold() in NO_CLASS]
+    return f" (folder {' and '.join(named)})" if named else ""
 
 
 def too_small_classes(settings: Settings, classes: Sequence[str], records: Sequence[ImageRecord]) -> str:

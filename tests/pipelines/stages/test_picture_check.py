@@ -161,7 +161,7 @@ def test_counts_and_ignored_files_are_told(root, line, command, monkeypatch):
     (root / ".DS_Store").write_text("")
     fill(root, ("none",), 2)
     said = " ".join(command(*line).err.split())
-    assert "set trainval: 10 pictures; positive: cat 4, dog 4; of no class: 2" in said
+    assert "set trainval: 10 pictures; positive: cat 4, dog 4; of no class: 2 (folder none)" in said
     assert "ignored files: 1 .avif, 1 .gif, 1 .heic, 1 .txt, 1 hidden; convert .avif and .gif and .heic" in said
     assert "to JPEG or PNG to use them; pip install 'lapsvm[heic]' reads HEIC" in said
 
