@@ -25,7 +25,7 @@ from .choice import choose_windows, count_unmoved, prior_share
 from .drawn_boxes import with_reviewed_boxes
 from .pictures import StoredPictures
 from .shared_starts import SharedStarts, shared_starts
-from .teaching import CLOSER, WIDER, can_teach, joined, reviewed_chains, teachers
+from .teaching import CLOSER, WIDER, can_teach, count_positives, joined, reviewed_chains, teachers
 
 History = list[dict[str, Any]]
 """Rows of history.csv."""
@@ -73,9 +73,7 @@ class Refinement:
     drawn: Mapping[str, PictureWindows]
     reporter: Reporter
     copy_bytes: int | None = None
-    _of_labels: dict[str, list[Chain]] = field(
-        default_factory=dict, init=False, repr=False
-    )  # class -> from labels alone
+    _of_labels: dict[str, list[Chain]] = field(default_factory=dict, init=False, repr=False)  # by class
 
     @cached_property
     def starts(self) -> SharedStarts:
@@ -87,13 +85,10 @@ class Refinement:
 
         They learn from all positive pictures; the objects of enough reviewed ones teach them (`teaching`).
         """
-        settings = self.settings.refine
-        pictures = self._of_class(task)
-        choose = partial(choose_windows, pictures, settings)
-        initial = initial_chains(self.models[task.name], choose, self.starts.weights.get(task.name))
+        pictures, choose, initial = self._begin(task)
         reviewed = reviewed_chains(initial, pictures.known)
         if can_teach(reviewed):
-            refined = self._teach(task, pictures, initial, reviewed)
+            refined = self._teach(task, pictures, initial, reviewed, choose)
         else:
             refined = self.run_rounds(task, pictures, initial, choose)
         refined.result.update(self._objectness(task, pictures, initial[0]))
@@ -101,39 +96,44 @@ class Refinement:
             refined.result["starts_like"] = self.starts.donors
         return refined
 
-    def _of_class(self, task: FitTask) -> StoredPictures:
-        """Return the pictures with what is known of a class: reviewed boxes, and what stands out."""
+    def _begin(self, task: FitTask) -> tuple[StoredPictures, Choose, list[Chain]]:
+        """Return the pictures with what is known of a class, how windows are chosen in them, and its first chains.
+
+        Known are reviewed boxes, and what stands out.
+        """
         pictures = with_reviewed_boxes(self.pictures, task.reviews.known, self.drawn, self.settings.refine.pos_iou)
         prior = None if pictures.prior is None else pictures.prior.of_class(task.name, self.settings.objectness)
-        return replace(pictures, prior=prior)
+        pictures = replace(pictures, prior=prior)
+        choose = partial(choose_windows, pictures, self.settings.refine)
+        return pictures, choose, initial_chains(self.models[task.name], choose, self.starts.weights.get(task.name))
 
     def prepare(self, task: FitTask) -> Sequence[Chain]:
         """Return the chains that learn from labels alone, with the weights of training; kept for the next `fit`."""
         kept = self._of_labels.get(task.name)
         if kept is None or not np.array_equal(kept[0].y, task.y):
-            pictures = self._of_class(replace(task, reviews=Reviews()))
-            choose = partial(choose_windows, pictures, self.settings.refine)
-            initial = initial_chains(self.models[task.name], choose, self.starts.weights.get(task.name))
+            pictures, choose, initial = self._begin(replace(task, reviews=Reviews()))
             kept, _ = self._rounds(task, pictures, initial, choose)
             self._of_labels[task.name] = kept
         return kept
 
     def _teach(
-        self, task: FitTask, pictures: StoredPictures, initial: Sequence[Chain], reviewed: Sequence[Chain]
+        self,
+        task: FitTask,
+        pictures: StoredPictures,
+        initial: Sequence[Chain],
+        reviewed: Sequence[Chain],
+        choose: Choose,
     ) -> Refined:
         """Return the models that labels and the objects of reviewed pictures make together."""
-        settings, fold = self.settings.refine, self.models[task.name].fold
-        choose = partial(choose_windows, pictures, settings)
+        settings, C = self.settings.refine, WIDER * self.settings.refine.C
         labels = self.prepare(task)
         own = self.train_round(task, pictures, reviewed, "reviewed pictures", CLOSER * settings.C)
-        weights = teachers(labels, own)
-        taught = [
-            chain._replace(weights=w, windows=choose(chain.y, w, chain.y))
-            for chain, w in zip(initial, weights, strict=True)
-        ]
-        C = WIDER * settings.C
-        taught = self.train_round(task, pictures, with_new_windows(taught, fold, choose), "taught pictures", C)
-        count = int((reviewed[0].y > 0).sum())
+        taught = [one._replace(weights=w) for one, w in zip(initial, teachers(labels, own), strict=True)]
+        whole = taught[0]  # its windows stay where no fold decides; the others choose theirs in `with_new_windows`
+        taught[0] = whole._replace(windows=choose(whole.y, whole.weights, whole.y))
+        taught = with_new_windows(taught, self.models[task.name].fold, choose)
+        taught = self.train_round(task, pictures, taught, "taught pictures", C)
+        count = count_positives(reviewed[0])
         self.reporter.say(f"refine: the objects of {count} reviewed pictures teach {task.name} beside its labels.")
         history = history_rows(task.name, f"round {settings.rounds}", Constants(C), taught[0].trained)
         chains = [self._final(chain) for chain in joined(taught, own)]

@@ -40,7 +40,7 @@ def reviewed_chains(chains: Sequence[Chain], known: Mapping[int, KnownBoxes]) ->
 
 def can_teach(reviewed: Sequence[Chain]) -> bool:
     """Return whether the chains of `reviewed_chains` see enough known objects to learn from them."""
-    whole, *others = map(_count, reviewed)
+    whole, *others = map(count_positives, reviewed)
     return whole >= FIRST and min(others, default=whole) >= SEEN
 
 
@@ -62,13 +62,14 @@ def joined(taught: Sequence[Chain], reviewed: Sequence[Chain]) -> list[Chain]:
     ]
 
 
-def _count(chain: Chain) -> int:
+def count_positives(chain: Chain) -> int:
+    """Return how many positive pictures a chain sees."""
     return int((chain.y > 0).sum())
 
 
 def _share(reviewed: Chain) -> float:
     """Return how much the model of the reviewed pictures counts, from 0 to 1."""
-    return _count(reviewed) / (_count(reviewed) + HALF)
+    return count_positives(reviewed) / (count_positives(reviewed) + HALF)
 
 
 def _mean(first: tuple[float, Float64], second: tuple[float, Float64]) -> Float64:
