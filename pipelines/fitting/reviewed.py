@@ -11,6 +11,7 @@ from lapsvm.ground_truth import Size
 from lapsvm.latent import KnownBoxes
 
 from ..run.dataset import Labels, content_hash
+from ..run.denied import labels_after
 from ..run.limits import counted
 from ..run.verdicts import Verdict, VerdictLog, usable_verdicts
 
@@ -56,14 +57,6 @@ class ReviewedClass:
         notes += _note(name, changed, "pictures that have changed since")
         return cls(name, {one.picture: one for one in usable}, (*notes, *(f"{fault}." for fault in faults)))
 
-    def mended(self, y: Labels, ids: Sequence[str]) -> Labels:
-        """Return labels (n,) in which pictures that show the class, or do not, are what the verdicts say."""
-        labels = y.copy()
-        for row, picture in enumerate(ids):
-            if picture in self.verdicts:
-                labels[row] = self.verdicts[picture].label(int(labels[row]))
-        return labels
-
     def known(self, ids: Sequence[str], labels: Labels) -> dict[int, KnownBoxes]:
         """Return row -> known boxes of the positive pictures (n,) of which verdicts settle some."""
         rows = [row for row in np.flatnonzero(labels > 0).tolist() if ids[row] in self.verdicts]
@@ -96,7 +89,7 @@ class Reviews:
 
 def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tuple[Labels, Reviews]:
     """Return the labels (n,) after the verdicts, and what else training takes from these."""
-    labels = reviewed.mended(y, ids)
+    labels = labels_after(reviewed.verdicts, y, ids)
     known = reviewed.known(ids, labels)
     changed = [(ids[row], int(labels[row])) for row in np.flatnonzero(y != labels).tolist()]
     settled = [(ids[row], boxes.true.tolist(), boxes.wrong.tolist()) for row, boxes in sorted(known.items())]

@@ -15,7 +15,7 @@ from lapsvm.cluster import Cluster
 from lapsvm.errors import ShardError, StageError
 from lapsvm.features import ShardSet, open_shards, read_shard, shard_paths
 
-from .dataset import RunData, moved, open_run_data
+from .dataset import RunData, label_vector, moved, open_run_data
 from .denied import denial, labels_after, without_classes
 from .folder import RunFolder, Timing
 from .progress import Reporter
@@ -118,10 +118,10 @@ class RunContext:
         """Return the data without the classes that training has left out by their verdicts: they have no model."""
         if not any(self.run.has_model(name) for name in data.classes):  # not trained yet, or a copy without models
             return data
-        reasons = {}
+        reasons, records = {}, data.records[self.train_set]
         for name in data.classes:
             if self.verdicts.of_class(name) and not self.run.has_model(name):
-                y = labels_after(self.verdicts.of_class(name), data.records[self.train_set], name)
+                y = labels_after(self.verdicts.of_class(name), label_vector(records, name), [one.id for one in records])
                 reasons[name] = denial(self.settings.train, y)
         return without_classes(data, {name: reason for name, reason in reasons.items() if reason})
 

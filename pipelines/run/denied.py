@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OneClassError
 
-from .dataset import Labels, RunData, label_vector
+from .dataset import Labels, RunData
 from .settings import TrainSettings
 from .verdicts import Verdict
 
@@ -23,13 +22,13 @@ def denial(train: TrainSettings, y: Labels) -> str:
     return f"has {left} pictures after its verdicts, and training needs {train.least_pictures} of both"
 
 
-def labels_after(verdicts: Mapping[str, Verdict], records: Sequence[ImageRecord], class_name: str) -> Labels:
-    """Return the labels (n,) of a class after its verdicts."""
-    y = label_vector(records, class_name)
-    for row, record in enumerate(records):
-        if record.id in verdicts:
-            y[row] = verdicts[record.id].label(int(y[row]))
-    return y
+def labels_after(verdicts: Mapping[str, Verdict], y: Labels, ids: Sequence[str]) -> Labels:
+    """Return the labels (n,) of a class after its verdicts, for pictures that have `y` without them."""
+    labels = y.copy()
+    for row, picture in enumerate(ids):
+        if picture in verdicts:
+            labels[row] = verdicts[picture].label(int(labels[row]))
+    return labels
 
 
 def without_classes(data: RunData, reasons: Mapping[str, str]) -> RunData:
