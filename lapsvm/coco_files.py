@@ -156,9 +156,14 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
 def fault_sentence(file: CocoFile) -> str:
     """Return what evaluation does not take from a file, as the end of a sentence; "" if it takes everything."""
     unusable = {fault: count for fault, count in file.faults.items() if fault != CROWD}
-    total, crowds = len(file.annotations) + unusable.get(NO_CATEGORY, 0), file.faults.get(CROWD, 0)
-    more = f"{crowds:,} crowd regions count as difficult" if crowds else ""
-    return "; ".join(part for part in (left_out_sentence(unusable, total), more) if part)
+    total = len(file.annotations) + unusable.get(NO_CATEGORY, 0)
+    return with_crowds(left_out_sentence(unusable, total), file.faults.get(CROWD, 0))
+
+
+def with_crowds(sentence: str, n_crowds: int) -> str:
+    """Return the end of a sentence on what evaluation leaves out with one on crowd regions, if there are any."""
+    crowds = f"{n_crowds:,} crowd regions count as difficult" if n_crowds else ""
+    return "; ".join(part for part in (sentence, crowds) if part)
 
 
 def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:

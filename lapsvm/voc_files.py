@@ -3,7 +3,6 @@
 defusedxml parses the files; it refuses entity definitions and external references.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from defusedxml import ElementTree
 from lapsvm.box_faults import NO_BOX, ROTATED, is_rotated
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import open_regular
+from lapsvm.texts.numbers import whole_number
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -79,8 +79,8 @@ def read_voc_file(path: Path) -> VocFile:
 def _size(root: Any) -> tuple[float, float] | None:
     """Return width and height of the picture, None unless both are whole numbers above 0, also written as 64.0."""
     texts = (_text(root, f"size/{side}") for side in ("width", "height"))
-    sides = [int(text.partition(".")[0]) if re.fullmatch(r"[0-9]{1,9}(\.0*)?", text) else 0 for text in texts]
-    return (sides[0], sides[1]) if all(sides) else None
+    width, height = map(whole_number, texts)
+    return (width, height) if width and height else None
 
 
 def read_xml(path: Path) -> Any:

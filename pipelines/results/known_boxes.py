@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lapsvm.box_faults import left_out_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
-from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco
+from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco, with_crowds
 from lapsvm.errors import AnnotationError, ImageError, MissingError
 from lapsvm.files import files_of_users
 from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
@@ -239,8 +239,7 @@ def _usable(path: str, file: AnnotatedFile, sizes: Mapping[int, Size | None]) ->
     sentence = left_out_sentence(faults, total)
     if 0 < total == sum(faults.values()):
         raise AnnotationError(f"boxes {path} must have a usable box, but {sentence}.")
-    crowds = f"{file.n_crowds:,} crowd regions count as difficult" if file.n_crowds else ""
-    note = "; ".join(part for part in (sentence, crowds) if part)
+    note = with_crowds(sentence, file.n_crowds)
     return objects, [note] if note else []
 
 

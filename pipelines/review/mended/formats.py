@@ -11,11 +11,12 @@ from lapsvm.box_faults import ROTATED, is_rotated
 from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
 from lapsvm.files import NOT_PARSED, files_of_users, open_regular
+from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_json, read_text
 from lapsvm.voc_files import VocObject, read_voc_file, read_xml
 
 from ...run.limits import shown
-from .yolo_files import CLASSES, MARKERS, class_names, class_number, label_files
+from .yolo_files import CLASSES, MARKERS, class_names, label_files
 
 Corners = tuple[float, ...]
 SHARES = (1.0, 1.0)
@@ -135,7 +136,7 @@ def _yolo(settings: Path) -> Iterator[MendedPicture]:
 
 def _yolo_box(line: str, names: Mapping[int, str]) -> MendedBox:
     text, *texts = line.split()
-    number = class_number(text)
+    number = whole_number(text)
     try:
         values = [float(text) for text in texts]
     except ValueError:

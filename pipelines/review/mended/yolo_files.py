@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from lapsvm.errors import AnnotationError
 from lapsvm.files import files_of_users
+from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_text, read_yaml
 
 CLASSES = "classes.txt"
@@ -51,7 +52,7 @@ def class_names(path: Path) -> dict[int, str]:
 
 
 def _checked_number(key: Any, path: Path) -> int:
-    number = class_number(str(key))
+    number = whole_number(str(key))
     if number is None:
         raise AnnotationError(f"{path}: names must be a list, or have whole numbers as keys, got {_short(key)}.")
     return number
@@ -66,11 +67,6 @@ def _checked_name(name: Any, number: Any, path: Path) -> str:
 def _short(value: Any) -> str:
     """Return a value for a sentence; what is no text is not written out, because it may refer to itself."""
     return repr(value[:60]) if isinstance(value, str) else f"a {'list' if isinstance(value, list) else 'table'}"
-
-
-def class_number(text: str) -> int | None:
-    """Return the number of a class, also where a table made ``1.0`` of it; None for another text."""
-    return int(text.partition(".")[0]) if re.fullmatch(r"[0-9]{1,9}(\.0*)?", text) else None
 
 
 def label_files(root: Path) -> Iterator[LabelFile]:

@@ -2,9 +2,10 @@
 
 import pytest
 from lapsvm.pipelines.review.mended.formats import MendedBox, read_mended
-from lapsvm.pipelines.review.mended.yolo_files import class_names, class_number, label_files
+from lapsvm.pipelines.review.mended.yolo_files import class_names, label_files
 
 from lapsvm.errors import AnnotationError, MissingError
+from lapsvm.texts.numbers import whole_number
 
 NAMES = {0: "dent", 1: "big scratch"}
 FORMS = {
@@ -79,7 +80,7 @@ def test_words_that_yaml_takes_for_truth_are_names(tmp_path):
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("12", 12), ("1.0", 1), ("1.", 1), ("1.5", None), ("-1", None)])
 def test_the_number_of_a_class(text, number):
-    assert class_number(text) == number
+    assert whole_number(text) == number
 
 
 PLACES = {
