@@ -10,7 +10,7 @@ from lapsvm import catalog
 from lapsvm.catalog import ImageRecord, check_image, open_dataset, pixel_hash, read_image
 from lapsvm.errors import ImageError, MissingError, OptionError
 from lapsvm.pictures import reading
-from lapsvm.pictures.reading import is_turned, longer_side
+from lapsvm.pictures.reading import longer_side, seen_header
 
 GRADIENT = np.arange(256, dtype=np.uint8).reshape(16, 16)
 
@@ -36,7 +36,7 @@ def test_a_picture_of_a_telephone_is_read_upright_with_the_extra(tmp_path):
     assert pixels.shape == (60, 40, 3)
     assert np.abs(pixels[5, 20].astype(int) - [250, 0, 0]).max() < 30
     assert check_image(path)
-    assert (longer_side(path), is_turned(path)) == (60, False)
+    assert (longer_side(path), seen_header(path)[1]) == (60, False)
     assert ".heic" in catalog.PICTURE_SUFFIXES
 
 

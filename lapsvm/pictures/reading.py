@@ -171,13 +171,26 @@ def seen_size(path: str | Path) -> tuple[int, int]:
     MissingError, ImageError
         If there is no such file, or it is no picture.
     """
+    return seen_header(path)[0]
+
+
+def seen_header(path: str | Path) -> tuple[tuple[int, int], bool]:
+    """Return the size of a picture as `seen_size` does, and whether its metadata turn or mirror it.
+
+    Programs that ignore these metadata show such a picture otherwise.
+
+    Raises
+    ------
+    MissingError, ImageError
+        As `seen_size`.
+    """
     with _opened(path) as (_, picture):
         width, height = picture.size
         turn = _TURNS.get(_orientation(picture))
         if picture.format not in _ICONS and (turn is None or picture.format != "TIFF"):
-            return (height, width) if turn in _SIDEWAYS else (width, height)
+            return ((height, width) if turn in _SIDEWAYS else (width, height)), turn is not None
     height, width = read_image(path).shape[:2]  # versions of Pillow differ in whether a TIFF file's size is turned
-    return width, height
+    return (width, height), turn is not None
 
 
 def longer_side(path: str | Path) -> int:
@@ -191,18 +204,6 @@ def longer_side(path: str | Path) -> int:
     with _opened(path) as (_, picture):
         width, height = picture.size
         return max(int(width), int(height))
-
-
-def is_turned(path: str | Path) -> bool:
-    """Return whether a picture's metadata turn or mirror it, so that programs that ignore them show it otherwise.
-
-    Raises
-    ------
-    MissingError, ImageError
-        If there is no such file, or it is no picture.
-    """
-    with _opened(path) as (_, picture):
-        return _orientation(picture) in _TURNS
 
 
 def _decoded(path: str | Path, reduced: bool) -> Picture:
@@ -244,11 +245,12 @@ def _orientation(picture: Any) -> Any:
 
 def _nothing(pixels: Pixels, colours: Any, is_narrow: bool) -> Nothing | None:
     """Return why a picture shows nothing; `colours` are those before what is transparent lay on white."""
-    if is_plain(pixels) and colours.has_transparency_data and colours.convert("RGBA").getextrema()[3][0] < 255:
+    is_flat = is_plain(pixels)
+    if is_flat and colours.has_transparency_data and colours.convert("RGBA").getextrema()[3][0] < 255:
         return Nothing.TRANSPARENT
     if is_narrow:
         return Nothing.NARROW
-    return Nothing.PLAIN if is_plain(pixels) else None
+    return Nothing.PLAIN if is_flat else None
 
 
 def _on_white(picture: Any) -> Any:

@@ -20,7 +20,7 @@ from lapsvm.detection.export import (
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import Detections
 from lapsvm.files import check_vacant
-from lapsvm.pictures.reading import is_turned, seen_size
+from lapsvm.pictures.reading import seen_header
 
 from ..results.detections import read_detections, stored_probabilities
 from ..run.context import RunContext
@@ -124,11 +124,11 @@ def _annotated_pictures(
     sizes = {} if shards is None else shards.sizes
     for record in context.data.records[set_name]:
         if any(record.id in of_class.rows for of_class in detections.values()):
-            size = seen_size(record.path)
+            size, is_turned = seen_header(record.path)
             if sizes.get(record.id, size) != size:
                 resized.append(record.id)
                 continue
-            n_rotated += is_turned(record.path)
+            n_rotated += is_turned
             pictures.append(_annotated(record, detections, choice, root, size, hashes.get(record.id, "")))
     if resized:
         (note,) = counted(

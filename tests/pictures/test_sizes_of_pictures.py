@@ -6,7 +6,7 @@ from PIL import Image
 
 from lapsvm.catalog import read_image
 from lapsvm.errors import ImageError, MissingError
-from lapsvm.pictures.reading import is_turned, longer_side, seen_size
+from lapsvm.pictures.reading import longer_side, seen_header, seen_size
 
 STEPS = np.arange(30 * 20 * 3, dtype=np.uint16).reshape(20, 30, 3).astype(np.uint8)
 UPRIGHT = {
@@ -35,7 +35,7 @@ def saved(path, orientation, pixels=STEPS):
 def test_every_orientation_is_shown_upright(tmp_path, orientation, suffix):
     path = saved(tmp_path / f"a.{suffix}", orientation)
     np.testing.assert_array_equal(read_image(path), UPRIGHT[orientation](STEPS))
-    assert is_turned(path) is (orientation != 1)
+    assert seen_header(path)[1] is (orientation != 1)
     assert longer_side(path) == 30
     assert seen_size(path) == read_image(path).shape[1::-1]
 
@@ -46,7 +46,7 @@ def test_the_longer_side_is_that_of_the_pixels(tmp_path, orientation, suffix):
     path = saved(tmp_path / f"a.{suffix}", orientation)
     assert longer_side(path) == max(read_image(path).shape)
     assert seen_size(path) == read_image(path).shape[1::-1]
-    assert is_turned(path) is (orientation != 1)
+    assert seen_header(path)[1] is (orientation != 1)
 
 
 @pytest.mark.parametrize("orientation", UPRIGHT)
@@ -62,7 +62,7 @@ def test_the_size_of_an_icon_is_that_of_its_pixels(tmp_path):
     assert seen_size(tmp_path / "a.ico") == read_image(tmp_path / "a.ico").shape[1::-1]
 
 
-@pytest.mark.parametrize("measure", [longer_side, is_turned, seen_size])
+@pytest.mark.parametrize("measure", [longer_side, seen_header, seen_size])
 def test_a_picture_without_a_header_is_named(tmp_path, measure):
     (tmp_path / "a.jpg").write_bytes(b"no picture")
     with pytest.raises(ImageError, match=r"a\.jpg does not open"):
