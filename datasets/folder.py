@@ -6,7 +6,7 @@
     ROOT/<class>/<picture>           one set
 
 A picture is positive for the class of its folder and negative for every other class. A folder called background,
-negative, negatives or none (in any case) holds pictures of no class.
+good, negative, negatives, none, normal or ok (in any case) holds pictures of no class, unless its class is asked for.
 """
 
 from collections.abc import Collection, Iterator, Sequence

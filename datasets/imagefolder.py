@@ -9,7 +9,7 @@ A row has ``file_name``, the path of the picture relative to the table, and the 
 (several), or ``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels,
 which only evaluation reads. Boxes that it cannot use are left out and counted, also those that an angle in a list
 ``rotation`` beside them turns. Numeric labels become names: "0", "1" and so on, 1.0 the name "1". The words background,
-negative, negatives, none, nan, null, n/a and <NA> (in any case) as a label mean no class.
+good, negative, negatives, none, normal, ok, nan, null, n/a and <NA> (in any case) as a label mean no class.
 """
 
 import csv

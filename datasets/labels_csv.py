@@ -8,9 +8,9 @@
     both.jpg,dog,trainval
     street.jpg,,test
 
-One row per picture and class; the label is empty for a picture of no class. The words background, negative, negatives,
-none, nan, null, n/a and <NA> (in any case) stand for an empty one, and 1.0 for the label 1. The column ``set`` is
-optional.
+One row per picture and class; the label is empty for a picture of no class. The words background, good, negative,
+negatives, none, normal, ok, nan, null, n/a and <NA> (in any case) stand for an empty one, and 1.0 for the label 1. The
+column ``set`` is optional.
 """
 
 import csv
