@@ -123,6 +123,12 @@ def _with_absolute_file(source: str) -> str:
     return f"{kind}{colon}{Path(file).resolve()}{mark}{options}"
 
 
+def check_in_folder(option: str, path: Path) -> None:
+    """Raise OptionError unless a file that is to be written has a folder: said before the work, not after it."""
+    if not path.parent.is_dir():
+        raise OptionError(f"option {option} must name a file in a folder that is there, got {path}.")
+
+
 def split_names(title: str, text: str, known: Collection[str] = ()) -> list[str]:
     """Return the items of a comma list; OptionError if there is none, or one is not in `known`, if that names some."""
     names = [name.strip() for name in text.split(",") if name.strip()]

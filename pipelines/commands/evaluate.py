@@ -12,7 +12,7 @@ from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_
 from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
-from ..cli.parsing import chosen_metrics
+from ..cli.parsing import check_in_folder, chosen_metrics
 from ..results.tables import print_table
 from ..run.options import options_of
 from ..run.progress import Reporter
@@ -44,8 +44,8 @@ def chosen_form(options: Mapping[str, Any]) -> str:
 def evaluate_files(options: Mapping[str, Any]) -> None:
     """Evaluate result files of any program, in VOC layout or as COCO files."""
     iou, results, quiet = 0.5 if options["iou"] is None else options["iou"], options["results"], options["quiet"]
-    if (json_file := options["json_file"]) is not None and not json_file.parent.is_dir():
-        raise OptionError(f"option --json must name a file in a folder that is there, got {json_file}.")
+    if (json_file := options["json_file"]) is not None:
+        check_in_folder("--json", json_file)
     if options["coco"] is None:
         set_name = options["set_name"] or "test"
         table, title = evaluate_voc_files(options["root"], set_name, results, iou, quiet), f"{set_name} set"

@@ -27,6 +27,7 @@ from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
 from lapsvm.windows.proposals import picture_windows
 
+from ..cli.parsing import check_in_folder
 from ..results.known_boxes import AnnotatedBoxes, Truth, known_boxes
 from ..run.context import RunContext
 from .export import checked_set
@@ -52,8 +53,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     to: Path = options["to"]
     if to.suffix != ".onnx" or to.exists() or to.is_symlink():
         raise OptionError(f"option --to must be a new file *.onnx for the format onnx, got {to}.")
-    if not to.parent.is_dir():
-        raise OptionError(f"option --to must name a file in a folder that is there, got {to}.")
+    check_in_folder("--to", to)
 
 
 def export_detector(options: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.errors import OptionError
 from lapsvm.files import open_regular
 
+from ..cli.parsing import check_in_folder
 from ..cli.signals import Farewell
 from ..results.verified import CHOSEN
 from ..review.assembly import write_page
@@ -78,8 +79,7 @@ def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) ->
 
 def _check_page(path: Path) -> None:
     """Raise OptionError unless the page may be written: in a folder that is there, over no file of another kind."""
-    if not path.parent.is_dir():
-        raise OptionError(f"option --page must name a file in a folder that is there, got {path}.")
+    check_in_folder("--page", path)
     if path.exists():
         with open_regular(path, "page") as file:
             if b"<title>Review of boxes</title>" not in file.read(4096):
