@@ -2,9 +2,8 @@
 
 Everything else about the project (metadata, dependencies, tools) is in pyproject.toml.
 
-``LAPSVM_DEBUG=1`` compiles every kernel with bounds checks, None checks and checked division, in a build
-folder of its own, so that a debug build never leaves a slow kernel behind. ``LAPSVM_SANITIZE=address,undefined``
-(or ``thread``) compiles them with these sanitizers of the compiler, likewise in a folder of its own.
+``LAPSVM_SANITIZE=address,undefined`` (or ``thread``) compiles every kernel with these sanitizers of the compiler and
+with bounds checks, None checks and checked division, in a build folder of its own, so that no slow kernel stays behind.
 
 ``LAPSVM_BUILD_JOBS``, by default the number of cores, is how many kernels are translated and compiled side by side.
 
@@ -13,20 +12,24 @@ folder of its own, so that a debug build never leaves a slow kernel behind. ``LA
 
 import gzip
 import io
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
 import sysconfig
 import tarfile
 from pathlib import Path
+from typing import Any
 
+import Cython
 import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.sdist import sdist
 
-DEBUG = os.environ.get("LAPSVM_DEBUG", "0") not in ("", "0")
 SANITIZE = os.environ.get("LAPSVM_SANITIZE", "")
 
 # folder -> import name; a room's own sub-packages are found below it
@@ -44,9 +47,9 @@ KERNELS = {
     "counting": "c++",
     "coverage": "c++",
     "diminished": "c++",
+    "float16": "c",
     "greedy": "c++",
     "grid": "c++",
-    "halves": "c",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
@@ -60,7 +63,7 @@ KERNELS = {
     "toppush": "c",
 }
 
-SHARED = ("clones", "score_amx", "score_tiles")  # headers that headers of kernels include
+SHARED = ("compiler", "score_amx", "score_tiles", "widening")  # headers that headers of kernels include
 
 # Cython's own code for arrays, once for all kernels; in each of them it would be two thirds of the time that they take
 ARRAYS = "lapsvm._ext.cython_arrays"
@@ -68,19 +71,19 @@ ARRAYS = "lapsvm._ext.cython_arrays"
 DIRECTIVES = {
     "language_level": 3,
     "embedsignature": True,
-    "boundscheck": DEBUG,
+    "boundscheck": bool(SANITIZE),
     "wraparound": False,
-    "initializedcheck": DEBUG,
-    "nonecheck": DEBUG,
+    "initializedcheck": bool(SANITIZE),
+    "nonecheck": bool(SANITIZE),
     "allow_none_for_extension_args": False,
-    "cdivision": not DEBUG,
+    "cdivision": not SANITIZE,
     "freethreading_compatible": True,
 }
 
 # no fused multiply-add where a compiler's default allows it: a kernel and its Python twin round alike everywhere
 # no debug information in a release: Python's own flags ask for it, it takes compile time and names the build's folder
 COMPILE_ARGS = [
-    *(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"]),
+    *(["-O1", "-g"] if SANITIZE else ["-O3", "-g0"]),
     "-ffp-contract=off",
     f"-ffile-prefix-map={Path.cwd()}=.",
 ]
@@ -88,9 +91,9 @@ COMPILE_ARGS = [
 LINK_ARGS = ["-static"] if sys.platform == "win32" else []
 # the first finding ends the process, so that no test passes over it; UBSan would only print otherwise
 SANITIZE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"] if SANITIZE else []
-TIME = "some minutes" if DEBUG or SANITIZE else "about 50 s of processor time"
+TIME = "some minutes" if SANITIZE else "about 50 s of processor time"
 ONLY_DESCRIBES = bool({"sdist", "egg_info", "dist_info"} & set(sys.argv))
-BUILD_FOLDER = f"build/{SANITIZE.replace(',', '-') or ('debug' if DEBUG else 'release')}"
+BUILD_FOLDER = f"build/{SANITIZE.replace(',', '-') or 'release'}"
 
 
 def check_compilers() -> None:
@@ -187,13 +190,65 @@ def normalise(archive: Path) -> None:
     archive.write_bytes(gzip.compress(packed.getvalue(), mtime=epoch))
 
 
+def bill_of_materials(version: str, requirements: list[str]) -> dict[str, Any]:
+    """Return what a wheel is made of, as CycloneDX 1.6: whose code is compiled into it, and what it needs."""
+    own = {
+        "type": "library",
+        "bom-ref": "lapsvm",
+        "name": "lapsvm",
+        "version": version,
+        "purl": f"pkg:pypi/lapsvm@{version}",
+    }
+    compiled = {"cython": (Cython.__version__, "Apache-2.0"), "numpy": (np.__version__, "BSD-3-Clause")}
+    inside = [
+        {
+            "type": "library",
+            "bom-ref": f"compiled {name}",
+            "name": name,
+            "version": number,
+            "purl": f"pkg:pypi/{name}@{number}",
+            "licenses": [{"license": {"id": licence}}],
+            "description": "code of it is compiled into the kernels",
+        }
+        for name, (number, licence) in compiled.items()
+    ]
+    needed = []
+    for requirement in sorted(requirements):
+        name, rest = re.fullmatch(r"([\w.-]+)\s*(.*)", requirement).groups()
+        bounds = [{"name": "lapsvm:versions", "value": rest}]
+        needed.append(
+            {"type": "library", "bom-ref": name, "name": name, "purl": f"pkg:pypi/{name}", "properties": bounds}
+        )
+    refs = [one["bom-ref"] for one in (*inside, *needed)]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": own | {"licenses": [{"license": {"id": "BSD-3-Clause"}}]}},
+        "components": [*inside, *needed],
+        "dependencies": [{"ref": "lapsvm", "dependsOn": refs}],
+    }
+
+
+class WheelWithBill(bdist_wheel):
+    """A wheel with a bill of materials beside its metadata, where PEP 770 has it."""
+
+    def write_wheelfile(self, wheelfile_base: str, **named: Any) -> None:
+        """Write the bill, too."""
+        super().write_wheelfile(wheelfile_base, **named)
+        bill = bill_of_materials(self.distribution.get_version(), list(self.distribution.install_requires))
+        path = Path(wheelfile_base, "sboms", "lapsvm.cdx.json")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(bill, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Build what the command line asks for."""
     check_compilers()
     jobs = build_jobs()
     names, folders = packages()
     setup(
-        cmdclass={"sdist": ReproducibleSdist},
+        cmdclass={"sdist": ReproducibleSdist, "bdist_wheel": WheelWithBill},
         packages=names,
         package_dir=folders,
         package_data={

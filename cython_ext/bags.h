@@ -10,40 +10,14 @@
 #include <cstring>
 #include <type_traits>
 
-#include "clones.h"
+#include "compiler.h"
+#include "widening.h"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#ifdef LAPSVM_X86
 #include <immintrin.h>
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"   /* GCC 12's own headers of AVX-512 */
-#endif
 #endif
 
-#define LAPSVM_INLINE static inline __attribute__((always_inline))   /* into each of the clones */
 #define LAPSVM_LANES 32
-
-LAPSVM_INLINE float lapsvm_widened(uint16_t half) {      /* finite halves only; bags hold no others */
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
-    uint32_t normal = magnitude + (112u << 23);          /* 127 - 15 */
-    uint32_t subnormal = magnitude + (113u << 23);       /* 2^-14 (1 + m), of which 2^-14 is taken away */
-    uint32_t is_sub = -(uint32_t)(magnitude < 0x00800000u), bits;
-    float value;
-    memcpy(&value, &subnormal, 4);
-    value -= 6.103515625e-05f;
-    memcpy(&subnormal, &value, 4);
-    bits = (subnormal & is_sub) | (normal & ~is_sub) | sign;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-LAPSVM_INLINE float lapsvm_widened(int16_t upper) {      /* bfloat16 */
-    uint32_t bits = (uint32_t)(uint16_t)upper << 16;
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-LAPSVM_INLINE float lapsvm_widened(float value) { return value; }
-LAPSVM_INLINE double lapsvm_widened(double value) { return value; }
 
 template <class Stored>
 LAPSVM_INLINE double lapsvm_dot_of(const Stored *x, const double *w, ptrdiff_t d) {
@@ -132,7 +106,7 @@ LAPSVM_DOT(double)
 /* Halves have an instruction of their own, which compilers do not find. The same bits: every product is rounded before
    it is added to its lane. */
 static double lapsvm_dot_plain(const uint16_t *x, const double *w, ptrdiff_t d) { return lapsvm_dot_of(x, w, d); }
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#ifdef LAPSVM_X86
 LAPSVM_INLINE double lapsvm_with_rest(double *lanes, const uint16_t *x, const double *w, ptrdiff_t j, ptrdiff_t d) {
     double total = 0;
     for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u];
@@ -146,7 +120,7 @@ static double lapsvm_dot_avx(const uint16_t *x, const double *w, ptrdiff_t d) {
     ptrdiff_t j = 0;
     for (int i = 0; i < LAPSVM_LANES / 4; i++) sums[i] = _mm256_setzero_pd();
     for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES)
-        _Pragma("GCC unroll 8") for (int i = 0; i < LAPSVM_LANES / 4; i++) {
+        LAPSVM_UNROLL_8 for (int i = 0; i < LAPSVM_LANES / 4; i++) {
             __m256d wide = _mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(x + j + 4 * i))));
             sums[i] = _mm256_add_pd(sums[i], _mm256_mul_pd(wide, _mm256_loadu_pd(w + j + 4 * i)));
         }
@@ -160,7 +134,7 @@ static double lapsvm_dot_avx512(const uint16_t *x, const double *w, ptrdiff_t d)
     ptrdiff_t j = 0;
     for (int i = 0; i < LAPSVM_LANES / 8; i++) sums[i] = _mm512_setzero_pd();
     for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES)
-        _Pragma("GCC unroll 4") for (int i = 0; i < LAPSVM_LANES / 8; i++) {
+        LAPSVM_UNROLL_8 for (int i = 0; i < LAPSVM_LANES / 8; i++) {
             __m512d wide = _mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + j + 8 * i))));
             sums[i] = _mm512_add_pd(sums[i], _mm512_mul_pd(wide, _mm512_loadu_pd(w + j + 8 * i)));
         }
@@ -172,7 +146,7 @@ static double lapsvm_dot_avx512(const uint16_t *x, const double *w, ptrdiff_t d)
 /* The levels of scores.h: 4 for AVX-512, 3 for AVX, 1 for plain C. */
 typedef double (*lapsvm_half_dot)(const uint16_t *, const double *, ptrdiff_t);
 static lapsvm_half_dot lapsvm_dot_at(int level) {
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#ifdef LAPSVM_X86
     if (level >= 4 && __builtin_cpu_supports("avx512f")) return lapsvm_dot_avx512;
     if (level >= 3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return lapsvm_dot_avx;
 #endif

@@ -33,7 +33,7 @@ cdef extern from "bags.h":  # each function for every type
     lapsvm_half_dot lapsvm_dot_at(int) noexcept nogil
 
 cdef enum:
-    AHEAD = 3  # rows between a row and the one that is prefetched
+    LOOKAHEAD = 3  # rows between a row and the one that is prefetched
 
 ctypedef fused Stored:
     unsigned short
@@ -49,8 +49,8 @@ def row_scores(
     cdef Py_ssize_t i, q, d = features.shape[1]
     with nogil:
         for i in range(rows.shape[0]):
-            if i + AHEAD < rows.shape[0]:  # rows lie anywhere
-                lapsvm_prefetch(&features[rows[i + AHEAD, 0], 0], d * sizeof(Stored))
+            if i + LOOKAHEAD < rows.shape[0]:  # rows lie anywhere
+                lapsvm_prefetch(&features[rows[i + LOOKAHEAD, 0], 0], d * sizeof(Stored))
             for q in range(rows.shape[1]):
                 out[i, q] = lapsvm_dot64(&features[rows[i, q], 0], &weights[q, 0], d)
 
@@ -108,8 +108,8 @@ def add_rows(
     cdef Py_ssize_t i, d = features.shape[1]
     with nogil:
         for i in range(rows.shape[0]):
-            if i + AHEAD < rows.shape[0]:
-                lapsvm_prefetch(&features[rows[i + AHEAD], 0], d * sizeof(Stored))
+            if i + LOOKAHEAD < rows.shape[0]:
+                lapsvm_prefetch(&features[rows[i + LOOKAHEAD], 0], d * sizeof(Stored))
             if coefficients[i] != 0:
                 lapsvm_add(&features[rows[i], 0], coefficients[i], &out[0], d)
 

@@ -8,6 +8,10 @@ import numpy as np
 from libc.stdint cimport int16_t, int32_t, int64_t
 from libcpp.vector cimport vector
 
+ctypedef fused Whole:
+    int32_t
+    int64_t
+
 
 cdef struct Part:
     int32_t left
@@ -136,22 +140,14 @@ def components(const int16_t[:, ::1] values, const int32_t[::1] thresholds, int 
             for p in range(pixels[t].x.size()):
                 _add(forest, pixels[t].x[p], pixels[t].y[p], pixels[t].value[p], width)
             _report(forest, begin, t + 1, least, found)
-    return _array(found.boxes).reshape(-1, 4), _array(found.areas), _totals(found.totals)
+    boxes, areas = _array(found.boxes.data(), found.boxes.size()), _array(found.areas.data(), found.areas.size())
+    return boxes.reshape(-1, 4), areas, _array(found.totals.data(), found.totals.size())
 
 
-cdef _array(vector[int32_t]& values):
-    cdef size_t i
-    array = np.empty(values.size(), np.int32)
-    cdef int32_t[::1] out = array
-    for i in range(values.size()):
-        out[i] = values[i]
-    return array
-
-
-cdef _totals(vector[int64_t]& values):
-    cdef size_t i
-    array = np.empty(values.size(), np.int64)
-    cdef int64_t[::1] out = array
-    for i in range(values.size()):
+cdef _array(const Whole* values, Py_ssize_t n):
+    cdef Py_ssize_t i
+    array = np.empty(n, np.int32 if Whole is int32_t else np.int64)
+    cdef Whole[::1] out = array
+    for i in range(n):
         out[i] = values[i]
     return array

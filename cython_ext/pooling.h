@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "clones.h"
-#define LAPSVM_POOLING_INLINE static inline __attribute__((always_inline))
+#include "compiler.h"
+
 #define LAPSVM_POOLING_LANES 32   /* channels at a time: their sums stay in the second cache */
 #define LAPSVM_POOLING_TERMS 16   /* rectangles that a window's mean needs at most */
 
@@ -56,7 +56,7 @@ static void lapsvm_integrate(
 }
 
 /* out[j] = sum over t of weights[t] * sums[offsets[t]][j] */
-LAPSVM_POOLING_INLINE void lapsvm_pool_window(
+LAPSVM_INLINE void lapsvm_pool_window(
     const double* sums, const int32_t* offsets, const double* weights, ptrdiff_t count, double* out
 ) {
     lapsvm_eight a = {0.0}, b = {0.0}, c = {0.0}, d = {0.0};
@@ -73,7 +73,7 @@ LAPSVM_POOLING_INLINE void lapsvm_pool_window(
     ((lapsvm_eight*)out)[3] = d;
 }
 
-LAPSVM_POOLING_INLINE void lapsvm_pool_group(const lapsvm_pooling* p, ptrdiff_t i) {
+LAPSVM_INLINE void lapsvm_pool_group(const lapsvm_pooling* p, ptrdiff_t i) {
     for (ptrdiff_t k = i * p->m; k < (i + 1) * p->m; k++)
         lapsvm_pool_window(
             p->sums, p->offsets + k * LAPSVM_POOLING_TERMS, p->weights + k * LAPSVM_POOLING_TERMS, p->counts[k],
@@ -82,7 +82,7 @@ LAPSVM_POOLING_INLINE void lapsvm_pool_group(const lapsvm_pooling* p, ptrdiff_t 
 }
 
 /* Mix the means of group i in the k-th way; what rounding may explain becomes 0. */
-LAPSVM_POOLING_INLINE void lapsvm_mix(const lapsvm_pooling* p, ptrdiff_t i, ptrdiff_t k, double* out) {
+LAPSVM_INLINE void lapsvm_mix(const lapsvm_pooling* p, ptrdiff_t i, ptrdiff_t k, double* out) {
     const double* mix = p->mixes + (i * p->o + k) * p->m;
     double share = p->rounding[i * p->o + k];
     for (ptrdiff_t j = 0; j < LAPSVM_POOLING_LANES; j++) out[j] = mix[0] * p->means[j];
@@ -96,7 +96,9 @@ LAPSVM_POOLING_INLINE void lapsvm_mix(const lapsvm_pooling* p, ptrdiff_t i, ptrd
 
 /* Write the mixed means of the first `channels` lanes to out[i * stride + k * across + lane]. */
 LAPSVM_CLONES
-static void lapsvm_pool_means(const lapsvm_pooling* p, ptrdiff_t channels, float* out, ptrdiff_t stride, ptrdiff_t across) {
+static void lapsvm_pool_means(
+    const lapsvm_pooling* p, ptrdiff_t channels, float* out, ptrdiff_t stride, ptrdiff_t across
+) {
     double mixed[LAPSVM_POOLING_LANES];
     for (ptrdiff_t i = 0; i < p->n; i++) {
         lapsvm_pool_group(p, i);

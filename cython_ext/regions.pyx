@@ -148,14 +148,14 @@ def neighbours(const int32_t[:, ::1] cells, int count):
 # ---- histograms
 
 cdef inline void _bin_row(
-    const int16_t* ahead, const int16_t* behind, Py_ssize_t first, Py_ssize_t last,
+    const int16_t* after, const int16_t* before, Py_ssize_t first, Py_ssize_t last,
     Py_ssize_t side_a, Py_ssize_t side_b, uint8_t offset, int32_t step, uint8_t* out
 ) noexcept nogil:
     """Bin the slope between two shifted rows for x in [first, last)."""
     cdef Py_ssize_t x
     cdef int16_t slope
     for x in range(first, last):
-        slope = <int16_t> ((ahead[x + side_a] - behind[x + side_b] + (1 << (step - 1))) >> step)
+        slope = <int16_t> ((after[x + side_a] - before[x + side_b] + (1 << (step - 1))) >> step)
         slope = min(max(slope, <int16_t> -7), <int16_t> 7)
         out[x] = <uint8_t> (slope + 8 + offset)
 
@@ -166,15 +166,15 @@ cdef void _texture_row(
 ) noexcept nogil:
     """Bins of the central differences along x, y and both diagonals in one row; borders repeat."""
     cdef Py_ssize_t j, right, last = w - 1
-    cdef const int16_t* ahead
-    cdef const int16_t* behind
+    cdef const int16_t* after
+    cdef const int16_t* before
     for j in range(DIRECTIONS):
-        ahead = plane + (y if j == 0 else min(y + 1, h - 1)) * w
-        behind = plane + (y if j == 0 else max(y - 1, 0)) * w
+        after = plane + (y if j == 0 else min(y + 1, h - 1)) * w
+        before = plane + (y if j == 0 else max(y - 1, 0)) * w
         right = 0 if j == 1 else (-1 if j == 3 else 1)
-        _bin_row(ahead, behind, 0, 1, min(max(right, 0), last), min(max(-right, 0), last), offset, step, out)
-        _bin_row(ahead, behind, 1, last, right, -right, offset, step, out)
-        _bin_row(ahead, behind, last, w, max(min(right, 0), -last), max(min(-right, 0), -last), offset, step, out)
+        _bin_row(after, before, 0, 1, min(max(right, 0), last), min(max(-right, 0), last), offset, step, out)
+        _bin_row(after, before, 1, last, right, -right, offset, step, out)
+        _bin_row(after, before, last, w, max(min(right, 0), -last), max(min(-right, 0), -last), offset, step, out)
         offset += TEXTURE_BINS
         out += stride
 

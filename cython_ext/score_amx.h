@@ -38,7 +38,7 @@ template <class Stored> constexpr bool HAS_LOW = std::is_same<Stored, uint16_t>:
 
 /* Split `steps` steps of a row of which `left` features are left; what is behind them counts as 0. */
 template <class Stored>
-LAPSVM_INLINE void split_row(const Stored *x, ptrdiff_t left, int steps, int row, Split *parts, ptrdiff_t ahead) {
+LAPSVM_INLINE void split_row(const Stored *x, ptrdiff_t left, int steps, int row, Split *parts, ptrdiff_t distance) {
     for (int s = 0; s < steps; s++, x += STEP, left -= STEP) {
         Stored tail[STEP];
         const Stored *from = x;
@@ -47,7 +47,7 @@ LAPSVM_INLINE void split_row(const Stored *x, ptrdiff_t left, int steps, int row
             memcpy(tail, x, left * sizeof(Stored));
             from = tail;
         }
-        __builtin_prefetch(x + ahead, 0, 2);
+        __builtin_prefetch(x + distance, 0, 2);
         split(from, parts->at[s][0][row], parts->at[s][1][row]);
     }
 }
@@ -135,7 +135,7 @@ LAPSVM_INLINE void offer(const Query<Stored> &of, const float *sums, ptrdiff_t c
 struct Configuration { uint8_t palette = 1, rest[15] = {0}; uint16_t bytes[16] = {0}; uint8_t rows[16] = {0}; };
 
 /* Bags, panel by panel: `sums` has room for a panel, and `floors` for `columns`. */
-template <class Stored> static void best_of(Query<Stored> of, Near *near) {
+template <class Stored> static void best_of(Query<Stored> of) {
     const ptrdiff_t columns = (of.k + COLUMNS - 1) / COLUMNS * COLUMNS;
     const Stored *rows[PANEL];
     Split parts = {};
@@ -153,12 +153,12 @@ template <class Stored> static void best_of(Query<Stored> of, Near *near) {
         }
         if (n) scores_of(rows, n, of.d, (const uint16_t *)of.packed, of.sums, columns, &parts);
         for (int r = 0; r < n; r++, i++) {
-            for (; i == of.size(bag); i = 0) of.finish(near, bag++);
+            for (; i == of.size(bag); i = 0) of.finish(bag++);
             if (!(of.excluded && of.excluded[i]))
                 offer(of, of.sums + r * columns, columns, i, (const char *)(of.x + of.starts[bag] * of.d));
         }
     }
-    while (bag < of.n_bags) of.finish(near, bag++);
+    while (bag < of.n_bags) of.finish(bag++);
     _tile_release();
 }
 }  // namespace amx

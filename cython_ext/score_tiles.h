@@ -7,10 +7,10 @@
 template <int R, int V, class Stored, class Vector>
 LAPSVM_INLINE void step(const Stored *x, ptrdiff_t stride, const Real<Stored> *w, Vector *sums) {
     Vector wide[R];
-    LAPSVM_EACH for (int r = 0; r < R; r++) wide[r] = load(x + r * stride);
-    LAPSVM_EACH for (int v = 0; v < V; v++) {
+    LAPSVM_UNROLL_8 for (int r = 0; r < R; r++) wide[r] = load(x + r * stride);
+    LAPSVM_UNROLL_8 for (int v = 0; v < V; v++) {
         Vector weight = load(w + LANES<Stored> * v);
-        LAPSVM_EACH for (int r = 0; r < R; r++) sums[v * R + r] = multiply_add(wide[r], weight, sums[v * R + r]);
+        LAPSVM_UNROLL_8 for (int r = 0; r < R; r++) sums[v * R + r] = multiply_add(wide[r], weight, sums[v * R + r]);
     }
 }
 
@@ -20,9 +20,9 @@ LAPSVM_INLINE void tile(const Stored *x, ptrdiff_t d, const Real<Stored> *w, Rea
     constexpr int lanes = LANES<Stored>;
     decltype(load(w)) sums[R * V];
     ptrdiff_t j = 0;
-    LAPSVM_ALL for (int i = 0; i < R * V; i++) sums[i] = decltype(load(w)){};
+    LAPSVM_UNROLL_32 for (int i = 0; i < R * V; i++) sums[i] = decltype(load(w)){};
     for (; j + lanes <= d; j += lanes, w += lanes * V) {
-        LAPSVM_EACH for (int r = 0; r < R; r++)
+        LAPSVM_UNROLL_8 for (int r = 0; r < R; r++)
             if (R > 1) __builtin_prefetch(x + (d + j) * R + r * lanes);
         step<R, V>(x + j, d, w, sums);
     }
@@ -31,7 +31,7 @@ LAPSVM_INLINE void tile(const Stored *x, ptrdiff_t d, const Real<Stored> *w, Rea
         for (int r = 0; r < R; r++) memcpy(tail + r * lanes, x + r * d + j, (d - j) * sizeof(Stored));
         step<R, V>(tail, lanes, w, sums);
     }
-    LAPSVM_EACH for (int v = 0; v < V; v++) reduce(sums + v * R, R, out + 4 * v);
+    LAPSVM_UNROLL_8 for (int v = 0; v < V; v++) reduce(sums + v * R, R, out + 4 * v);
 }
 
 /* The tile of R rows times `width` weight vectors, V or fewer. */
@@ -42,7 +42,7 @@ LAPSVM_INLINE void tile_of(ptrdiff_t width, const Stored *x, ptrdiff_t d, const 
 }
 
 /* Bags, tile by tile. */
-template <class Stored> static void best_of(Query<Stored> of, Near *near) {
+template <class Stored> static void best_of(Query<Stored> of) {
     ptrdiff_t step = (of.d + LANES<Stored> - 1) / LANES<Stored> * LANES<Stored>;
     of.begin();
     for (ptrdiff_t bag = 0; bag < of.n_bags; bag++) {
@@ -65,6 +65,6 @@ template <class Stored> static void best_of(Query<Stored> of, Near *near) {
                                  (const char *)first, of.d * sizeof(Stored));
             }
         }
-        of.finish(near, bag);
+        of.finish(bag);
     }
 }

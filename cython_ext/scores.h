@@ -11,20 +11,18 @@
 #include <cstring>
 #include <type_traits>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* unrolled checks take minutes to compile */
-#define LAPSVM_INLINE static inline
-#define LAPSVM_EACH
-#define LAPSVM_ALL
-#else
-#define LAPSVM_INLINE static inline __attribute__((always_inline))
-#define LAPSVM_EACH _Pragma("GCC unroll 8")
-#define LAPSVM_ALL _Pragma("GCC unroll 32")
+#include "compiler.h"
+#include "widening.h"
+
+#ifdef LAPSVM_X86
+#include <immintrin.h>
 #endif
 
 namespace lapsvm_scores {
 
 /* What features of a type are summed in, and in how many lanes: 64 bytes. */
-template <class Stored> using Real = typename std::conditional<std::is_same<Stored, double>::value, double, float>::type;
+template <class Stored>
+using Real = typename std::conditional<std::is_same<Stored, double>::value, double, float>::type;
 template <class Stored> constexpr int LANES = 64 / sizeof(Real<Stored>);
 
 /* Even widths, the larger ones first, of the groups into which k weight vectors fall. */
@@ -33,11 +31,24 @@ static inline ptrdiff_t width_of(ptrdiff_t k, ptrdiff_t first, ptrdiff_t widest)
     return first < larger * (base + 1) ? base + 1 : base;
 }
 
-constexpr int MOST_NEAR = 16;
+constexpr int MOST_KEPT = 16;
 
-template <class Number> struct Kept { Number best; ptrdiff_t count, window[MOST_NEAR]; Number value[MOST_NEAR]; };
+/* The windows of a bag that may be the best one for a weight vector. */
+template <class Number> struct Kept { Number best; ptrdiff_t count, window[MOST_KEPT]; Number value[MOST_KEPT]; };
 
-struct Near { ptrdiff_t *rows, room, count, unsettled; };   /* (bag, vector, window) in each row */
+/* What float32 does not decide: `count` rows (bag, vector, window), and how many bags and vectors have too many. */
+struct NearTies { ptrdiff_t *rows, capacity, count, undecided; };
+
+/* Bags, weight vectors, memory for the work, and the answers. Numbers behind `void` are of float64 if the features
+   are, else of float32. */
+struct Request {
+    ptrdiff_t d, n_bags; const ptrdiff_t *starts, *stops;   /* bag i holds the rows starts[i] to stops[i] - 1 */
+    ptrdiff_t k; const void *packed, *margins;              /* weight vectors by `lapsvm_pack`, and (k,) */
+    const unsigned char *excluded;                          /* NULL, or 1 for each row of a bag that does not compete */
+    void *kept, *floors, *sums;   /* capacity: k of Kept<double>, k and 32 k numbers, k rounded up to 16 */
+    ptrdiff_t *index;             /* (n_bags, k) best windows */
+    NearTies ties;
+};
 
 /* Keep a window above the floor: windows within the margin of the best sum are kept, in their order. */
 template <class Number>
@@ -56,35 +67,41 @@ static __attribute__((noinline)) void keep(
     for (ptrdiff_t e = 0; e < kept->count; e++)
         if (kept->value[e] == value
             && !memcmp(bag + kept->window[e] * row_bytes, bag + i * row_bytes, row_bytes)) return;
-    if (kept->count == MOST_NEAR || !(*floor > -infinity && value < infinity)) {
-        *floor = infinity; kept->count = MOST_NEAR + 1;   /* nothing else is kept */
+    if (kept->count == MOST_KEPT || !(*floor > -infinity && value < infinity)) {
+        *floor = infinity; kept->count = MOST_KEPT + 1;   /* nothing else is kept */
         return;
     }
     kept->value[kept->count] = value; kept->window[kept->count++] = i;
 }
 
-/* The window that won, -1 where float32 does not tell, 0 where nothing competes. */
-static inline ptrdiff_t settled(
-    Near *near, ptrdiff_t bag, ptrdiff_t q, const ptrdiff_t *window, ptrdiff_t count,
+/* The best window, -1 where float32 does not decide, 0 where no window competes. */
+static inline ptrdiff_t best_window(
+    NearTies *ties, ptrdiff_t bag, ptrdiff_t q, const ptrdiff_t *window, ptrdiff_t count,
     const unsigned char *excluded, ptrdiff_t size) {
     if (count == 1) return window[0];
     if (count == 0 && excluded && !memchr(excluded, 0, size)) return 0;
-    if (count == 0 || count > MOST_NEAR || near->count + count > near->room) {
-        near->unsettled++;
+    if (count == 0 || count > MOST_KEPT || ties->count + count > ties->capacity) {
+        ties->undecided++;
         return -1;
     }
-    for (ptrdiff_t e = 0; e < count; e++, near->count++) {
-        ptrdiff_t *row = near->rows + 3 * near->count;
+    for (ptrdiff_t e = 0; e < count; e++, ties->count++) {
+        ptrdiff_t *row = ties->rows + 3 * ties->count;
         row[0] = bag; row[1] = q; row[2] = window[e];
     }
     return window[0];
 }
 
-/* Bags, and the weight vectors whose best windows in them are looked for, bag by bag. */
+/* A request with the types of the features, which is answered bag by bag. */
 template <class Stored> struct Query {
-    const Stored *x; ptrdiff_t d; const ptrdiff_t *starts, *stops; ptrdiff_t n_bags;
-    const Real<Stored> *packed, *margins; ptrdiff_t k; const unsigned char *excluded;
-    Kept<Real<Stored>> *kept; Real<Stored> *floors, *sums; ptrdiff_t *index;
+    const Stored *x; ptrdiff_t d, n_bags; const ptrdiff_t *starts, *stops;
+    ptrdiff_t k; const Real<Stored> *packed, *margins; const unsigned char *excluded;
+    Kept<Real<Stored>> *kept; Real<Stored> *floors, *sums; ptrdiff_t *index; NearTies *ties;
+
+    Query(const Stored *features, Request *of)
+        : x(features), d(of->d), n_bags(of->n_bags), starts(of->starts), stops(of->stops), k(of->k),
+          packed((const Real<Stored> *)of->packed), margins((const Real<Stored> *)of->margins), excluded(of->excluded),
+          kept((Kept<Real<Stored>> *)of->kept), floors((Real<Stored> *)of->floors), sums((Real<Stored> *)of->sums),
+          index(of->index), ties(&of->ties) {}
 
     ptrdiff_t size(ptrdiff_t bag) const { return stops[bag] - starts[bag]; }
     void begin() {
@@ -93,9 +110,9 @@ template <class Stored> struct Query {
             kept[q].count = 0;
         }
     }
-    void finish(Near *near, ptrdiff_t bag) {   /* and begin the next one */
+    void finish(ptrdiff_t bag) {   /* and begin the next one */
         for (ptrdiff_t q = 0; q < k; q++)
-            index[q] = settled(near, bag, q, kept[q].window, kept[q].count, excluded, size(bag));
+            index[q] = best_window(ties, bag, q, kept[q].window, kept[q].count, excluded, size(bag));
         if (excluded) excluded += size(bag);
         index += k;
         begin();
@@ -106,25 +123,10 @@ template <class Stored> struct Query {
 namespace plain {
 constexpr int ROWS = 1, WIDEST = 1;
 
-LAPSVM_INLINE float widened(uint16_t bits) {   /* finite; exact, subnormal numbers included */
-    uint32_t wide = (uint32_t)(bits & 0x7fff) << 13 | (uint32_t)(bits & 0x8000) << 16;
-    float value;
-    memcpy(&value, &wide, 4);
-    return 0x1p112f * value;   /* 127 - 15 */
-}
-LAPSVM_INLINE float widened(int16_t bits) {   /* bfloat16 */
-    uint32_t wide = (uint32_t)(uint16_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, 4);
-    return value;
-}
-LAPSVM_INLINE float widened(float value) { return value; }
-LAPSVM_INLINE double widened(double value) { return value; }
-
 template <class Number> struct Lanes { Number at[64 / sizeof(Number)]; };
 template <class Stored> LAPSVM_INLINE Lanes<Real<Stored>> load(const Stored *x) {
     Lanes<Real<Stored>> a;
-    for (int u = 0; u < LANES<Stored>; u++) a.at[u] = widened(x[u]);
+    for (int u = 0; u < LANES<Stored>; u++) a.at[u] = lapsvm_widened(x[u]);
     return a;
 }
 #if defined(__FP_FAST_FMAF) && defined(__FP_FAST_FMA)
@@ -146,20 +148,15 @@ template <class Number> LAPSVM_INLINE void reduce(Lanes<Number> *sums, int, Numb
 #include "score_tiles.h"
 }  // namespace plain
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define LAPSVM_X86
-#endif
 }  // namespace lapsvm_scores
 
 #ifdef LAPSVM_X86
-#include <immintrin.h>
 #define LAPSVM_PRAGMA(text) _Pragma(#text)
 #ifdef __clang__
 #define LAPSVM_FOR(isa) LAPSVM_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define LAPSVM_FOR_ALL _Pragma("clang attribute pop")
 #else
 #define LAPSVM_FOR(isa) _Pragma("GCC push_options") LAPSVM_PRAGMA(GCC target(isa))
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"   /* GCC 12's own headers of AVX-512 */
 #define LAPSVM_FOR_ALL _Pragma("GCC pop_options")
 #endif
 
@@ -190,17 +187,17 @@ LAPSVM_INLINE Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
 LAPSVM_INLINE __m128 folded(__m256 a) { return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)); }
 LAPSVM_INLINE double total(__m256d a) { return (a[0] + a[1]) + (a[2] + a[3]); }
 LAPSVM_INLINE void store_totals(__m128 *s, int n, float *out) {   /* n <= 4; out has room for 4 */
-    LAPSVM_EACH for (int i = n; i < 4; i++) s[i] = _mm_setzero_ps();
+    LAPSVM_UNROLL_8 for (int i = n; i < 4; i++) s[i] = _mm_setzero_ps();
     _MM_TRANSPOSE4_PS(s[0], s[1], s[2], s[3]);
     _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(s[0], s[1]), _mm_add_ps(s[2], s[3])));
 }
 LAPSVM_INLINE void reduce(const Floats *sums, int n, float *out) {
     __m128 s[4];
-    LAPSVM_EACH for (int i = 0; i < n; i++) s[i] = folded(_mm256_add_ps(sums[i].low, sums[i].high));
+    LAPSVM_UNROLL_8 for (int i = 0; i < n; i++) s[i] = folded(_mm256_add_ps(sums[i].low, sums[i].high));
     store_totals(s, n, out);
 }
 LAPSVM_INLINE void reduce(const Doubles *sums, int n, double *out) {
-    LAPSVM_EACH for (int i = 0; i < n; i++) out[i] = total(_mm256_add_pd(sums[i].low, sums[i].high));
+    LAPSVM_UNROLL_8 for (int i = 0; i < n; i++) out[i] = total(_mm256_add_pd(sums[i].low, sums[i].high));
 }
 #include "score_tiles.h"
 }  // namespace avx2
@@ -224,12 +221,12 @@ LAPSVM_INLINE __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_
 LAPSVM_INLINE __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 LAPSVM_INLINE void reduce(const __m512 *sums, int n, float *out) {
     __m128 s[4];
-    LAPSVM_EACH for (int i = 0; i < n; i++)
+    LAPSVM_UNROLL_8 for (int i = 0; i < n; i++)
         s[i] = avx2::folded(_mm256_add_ps(_mm512_castps512_ps256(sums[i]), _mm512_extractf32x8_ps(sums[i], 1)));
     avx2::store_totals(s, n, out);
 }
 LAPSVM_INLINE void reduce(const __m512d *sums, int n, double *out) {
-    LAPSVM_EACH for (int i = 0; i < n; i++)
+    LAPSVM_UNROLL_8 for (int i = 0; i < n; i++)
         out[i] = avx2::total(_mm256_add_pd(_mm512_castpd512_pd256(sums[i]), _mm512_extractf64x4_pd(sums[i], 1)));
 }
 #include "score_tiles.h"
@@ -286,36 +283,22 @@ static void lapsvm_pack(const Number *w, ptrdiff_t d, ptrdiff_t k, ptrdiff_t wid
     }
 }
 
-/* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>, `floors` for k
-   and `sums` for 32 k numbers, k rounded up to 16. Cython before 3.3 calls it with a type that is const. */
+/* Answer a request about features (n, d). Cython before 3.3 calls it with a type that is const. */
 template <class Given>
-static ptrdiff_t lapsvm_pass(
-    int level, const Given *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
-    const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept, void *floors,
-    void *sums, ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
+static void lapsvm_pass(int level, const Given *features, lapsvm_scores::Request *request) {
     using namespace lapsvm_scores;
     typedef typename std::remove_const<Given>::type Stored;
-    typedef Real<Stored> Number;
-    Near near = {rows, room, 0, 0};
-    Query<Stored> query = {x, d, starts, stops, n, (const Number *)packed, (const Number *)margins, k, excluded,
-                           (Kept<Number> *)kept, (Number *)floors, (Number *)sums, index};
+    Query<Stored> query(features, request);
     (void)level;
 #ifdef LAPSVM_X86
 #ifdef LAPSVM_AMX
     if constexpr (sizeof(Stored) == 2)
-        if (level == 5) {
-            amx::best_of(query, &near);
-            *unsettled = near.unsettled;
-            return near.count;
-        }
+        if (level == 5) return amx::best_of(query);
 #endif
-    if (level == 4) avx512::best_of(query, &near);
-    else if (level == 3) avx2::best_of(query, &near);
-    else
+    if (level == 4) return avx512::best_of(query);
+    if (level == 3) return avx2::best_of(query);
 #endif
-        plain::best_of(query, &near);
-    *unsettled = near.unsettled;
-    return near.count;
+    plain::best_of(query);
 }
 
 #endif

@@ -16,14 +16,31 @@ import numpy as np
 
 cdef extern from "scores.h":
     int lapsvm_level() noexcept nogil
-    void lapsvm_pack(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
-    void lapsvm_pack(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
-    Py_ssize_t lapsvm_pass[Type](
-        int, const Type*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
-        Py_ssize_t*) noexcept nogil
+    void lapsvm_pack(
+        const float* weights, Py_ssize_t d, Py_ssize_t k, Py_ssize_t widest, float* packed) noexcept nogil
+    void lapsvm_pack(
+        const double* weights, Py_ssize_t d, Py_ssize_t k, Py_ssize_t widest, double* packed) noexcept nogil
+    void lapsvm_pass[Type](int level, const Type* features, Request* request) noexcept nogil
     cppclass Kept "lapsvm_scores::Kept<double>":
         pass
+
+cdef extern from "scores.h" namespace "lapsvm_scores":
+    struct NearTies:
+        Py_ssize_t* rows
+        Py_ssize_t capacity, count, undecided
+
+    struct Request:
+        Py_ssize_t d, n_bags, k
+        const Py_ssize_t* starts
+        const Py_ssize_t* stops
+        const void* packed
+        const void* margins
+        const unsigned char* excluded
+        void* kept
+        void* floors
+        void* sums
+        Py_ssize_t* index
+        NearTies ties
 
 ctypedef fused Stored:
     unsigned short
@@ -60,19 +77,21 @@ def best_rows(
     `packed` is of float64 if the features are, else of float32, as are `margins` (k,) >= 0. Where several different
     rows score within the margin of the best one, each is written into `near` (m, 3) as (i, vector, row counted from
     starts[i]); -1 stands in `index` where these are too many, or no score is a number. Where no row competes, `index`
-    is 0. `excluded` is empty, or tells of every row of the bags, one after the other, whether it does not compete.
+    is 0. `excluded` is empty, or has one number per row of the bags, in order: 1 for a row that does not compete.
 
     Returns how many rows of `near` were written, and how often -1 was.
     """
-    cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
-    cdef Py_ssize_t count, unsettled = 0, size = sizeof(Kept)
     cdef Py_ssize_t columns = -(-index.shape[1] // GROUP) * GROUP
-    room, levels = np.empty(index.shape[1] * size, dtype=np.uint8), np.empty((1 + PANEL) * columns)
-    cdef unsigned char[::1] kept = room
-    cdef double[::1] floors = levels
+    cdef unsigned char[::1] kept = np.empty(index.shape[1] * sizeof(Kept), dtype=np.uint8)
+    cdef double[:, ::1] work = np.empty((1 + PANEL, columns))
+    cdef Request request
+    request.d, request.n_bags, request.k = features.shape[1], starts.shape[0], index.shape[1]
+    request.starts, request.stops = &starts[0], &stops[0]
+    request.packed, request.margins = &packed[0], &margins[0]
+    request.excluded = &excluded[0] if excluded.shape[0] else NULL
+    request.kept, request.floors, request.sums = &kept[0], &work[0, 0], &work[1, 0]
+    request.index = &index[0, 0]
+    request.ties = NearTies(&near[0, 0], near.shape[0], 0, 0)
     with nogil:
-        count = lapsvm_pass(
-            level, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
-            &margins[0], index.shape[1], out, &kept[0], &floors[0], &floors[columns], &near[0, 0], near.shape[0],
-            &index[0, 0], &unsettled)
-    return count, unsettled
+        lapsvm_pass(level, &features[0, 0], &request)
+    return request.ties.count, request.ties.undecided

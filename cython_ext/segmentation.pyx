@@ -3,9 +3,9 @@
 Everything is integer: values in 1/16 of a grey level, ties in raster order, so that a segmentation is one fixed thing.
 
 The lightest edges join whatever k is: as long as the least k accepts every edge that a component meets, so do the
-others. That common part is walked once. A component is closed at the first refusal that it meets, or when it meets a
-closed one, and from then on its edges are left, in order, to each k. What is left is a third of the edges, between an
-eighth as many nodes as there are pixels.
+others. That common part is walked once. A component is closed as soon as one of its edges is refused or leads to a
+closed component; from then on its edges are left, in order, to each k. What is left is a third of the edges, between
+an eighth as many nodes as there are pixels.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ cdef extern from *:
     void __builtin_prefetch(const void* place) noexcept nogil
 
 cdef enum:
-    AHEAD = 16         # edges; their nodes lie anywhere in memory
+    LOOKAHEAD = 16         # edges; their nodes lie anywhere in memory
     MAX_WEIGHT = 7067  # 16 * 255 * sqrt(3), rounded up
     NO_EDGE = 65535    # for an edge that would leave the picture
     NUMBERED = -2147483647  # no threshold
@@ -180,8 +180,8 @@ cdef void _common(
     cdef Edge edge
     for edge.weight in range(MAX_WEIGHT + 1):
         while i < end[edge.weight]:
-            __builtin_prefetch(nodes + (order[i + AHEAD] >> 1))
-            __builtin_prefetch(nodes + (order[i + AHEAD] >> 1) + w)
+            __builtin_prefetch(nodes + (order[i + LOOKAHEAD] >> 1))
+            __builtin_prefetch(nodes + (order[i + LOOKAHEAD] >> 1) + w)
             edge.a = order[i] >> 1
             edge.b = _find(nodes, edge.a + (<int32_t> w if order[i] & 1 else 1))
             edge.a = _find(nodes, edge.a)
@@ -316,7 +316,7 @@ def segment(const uint16_t[:, :, ::1] weights, const int32_t[::1] ks, const int3
     with nogil:
         start.assign(NO_EDGE + 1, 0)
         nodes.assign(n, pixel)
-        order.resize(n_edges + AHEAD)
+        order.resize(n_edges + LOOKAHEAD)
         _sort(&weights[0, 0, 0], order.data(), n, start.data())
         _common(nodes.data(), order.data(), start.data(), w, least, edges)
         _condense(nodes.data(), &out_atoms[0, 0], n, least, edges, condensed)

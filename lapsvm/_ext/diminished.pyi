@@ -12,10 +12,5 @@ def rank(
     diminished: bool,
 ) -> tuple[Index, Float64, Index, float] | None: ...
 def subtract_predicted(
-    scores: Float64,
-    positive: Index,
-    kind: int,
-    norm: float,
-    discount: Float64 | None,
-    coefficients: Float64,
+    scores: Float64, positive: Index, kind: int, norm: float, discount: Float64 | None, coefficients: Float64
 ) -> tuple[Index, float] | None: ...

@@ -17,10 +17,5 @@ def most_violated(
     method: int,
 ) -> tuple[Index, Float64, Index, float, float] | None: ...
 def violation_gradient(
-    scores: Float32,
-    scale: float,
-    positive: Index,
-    kind: int,
-    norm: float,
-    discount: Float64 | None,
+    scores: Float32, scale: float, positive: Index, kind: int, norm: float, discount: Float64 | None
 ) -> tuple[Float32, float, float] | None: ...

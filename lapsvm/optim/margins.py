@@ -60,7 +60,7 @@ def exponential(m: int) -> Margin:
     """Return the exponential for `m` positives.
 
     Above z = log(m) + 1 it continues along its tangent, to avoid overflow. Where the objective is at most 1, its value
-    at w = 0, no positive has z > log(m); so the minimum does not change. Elsewhere `value` is below the exponential,
+    at w = 0, no positive has z > log(m); so the minimum does not change. At other w, `value` is below the exponential,
     and `Margin.mean` uses the exponential itself.
     """
     top = float(np.log(m)) + 1.0

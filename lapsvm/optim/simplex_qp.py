@@ -55,7 +55,7 @@ def solve_simplex_qp(
     total : float
         Sum of a, > 0.
     start : (m,) float64, optional
-        A feasible a; by default `total` at the largest entry of `linear` and 0 elsewhere.
+        A feasible a; by default `total` at the largest entry of `linear`, 0 at the others.
     tol : float, default 0.0
         The gap at which to stop. The method also stops when rounding prevents progress.
     max_steps : int, default 1000

@@ -2,12 +2,12 @@
 
 from libc.stdint cimport uint16_t
 
-cdef extern from "halves.h":
-    bint lapsvm_to_halves(const float* numbers, uint16_t* halves, Py_ssize_t n) noexcept nogil
-    void lapsvm_from_halves(const uint16_t* halves, float* numbers, Py_ssize_t n) noexcept nogil
+cdef extern from "float16.h":
+    bint lapsvm_round_row(const float* numbers, uint16_t* rounded, Py_ssize_t n) noexcept nogil
+    void lapsvm_widen_row(const uint16_t* stored, float* numbers, Py_ssize_t n) noexcept nogil
 
 
-def to_halves(const float[:, ::1] numbers, uint16_t[:, ::1] out):
+def from_float32(const float[:, ::1] numbers, uint16_t[:, ::1] out):
     """Write the bits of the nearest float16 of each number, ties to even; return whether all numbers fit.
 
     A number fits if it is finite and at most 65504 in absolute value. Nothing is written after the first row with one
@@ -21,19 +21,19 @@ def to_halves(const float[:, ::1] numbers, uint16_t[:, ::1] out):
         return True
     with nogil:
         for i in range(n):
-            misfit = lapsvm_to_halves(&numbers[i, 0], &out[i, 0], d)
+            misfit = lapsvm_round_row(&numbers[i, 0], &out[i, 0], d)
             if misfit:
                 break
     return not misfit
 
 
-def from_halves(const uint16_t[:, ::1] halves, float[:, ::1] out):
+def to_float32(const uint16_t[:, ::1] stored, float[:, ::1] out):
     """Write the numbers whose float16 bits are given."""
-    cdef Py_ssize_t i, n = halves.shape[0], d = halves.shape[1]
+    cdef Py_ssize_t i, n = stored.shape[0], d = stored.shape[1]
     if out.shape[0] != n or out.shape[1] != d:
         raise ValueError(f"out must be of shape {(n, d)}, got {(out.shape[0], out.shape[1])}.")
     if n == 0 or d == 0:
         return
     with nogil:
         for i in range(n):
-            lapsvm_from_halves(&halves[i, 0], &out[i, 0], d)
+            lapsvm_widen_row(&stored[i, 0], &out[i, 0], d)
