@@ -3,5 +3,6 @@
 from lapsvm.bags.bags import Bags, as_bags
 from lapsvm.bags.scoring import BestWindows
 from lapsvm.bags.selection import top_mask
+from lapsvm.bags.stores.parts import Buffer
 
-__all__ = ["Bags", "BestWindows", "as_bags", "top_mask"]
+__all__ = ["Bags", "BestWindows", "Buffer", "as_bags", "top_mask"]

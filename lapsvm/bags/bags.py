@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -9,16 +10,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_array, as_floats, as_whole_numbers, check_count, check_same_length
-from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
+from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_threads, as_weights
 from lapsvm.bags.opening import open_folder
 from lapsvm.bags.passes import Pass, bag_means, split_into_chunks
 from lapsvm.bags.requests import Best, Copies, Norms, Scores
-from lapsvm.bags.scoring import BestWindows, as_stored
+from lapsvm.bags.scoring import BestWindows
 from lapsvm.bags.selection import Chunk, Selection, top_mask
 from lapsvm.bags.stores.local import Store, appended
-from lapsvm.bags.stores.parts import MemoryPart, ReadOptions, Visitor
+from lapsvm.bags.stores.parts import Buffer, MemoryPart, ReadOptions, Visitor
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.cluster import Cluster
 from lapsvm.errors import InputError, ShapeError
@@ -58,7 +58,7 @@ class Bags:
         bounds = as_offsets(offsets, int(store.bounds[-1]))
         self._store, self._selection = store, Selection(bounds[:-1], bounds[1:])
         self.scale = as_scale(scale, self.dim)
-        self.threads = available_threads() if threads is None else check_count("threads", threads)
+        self.threads = as_threads(threads)
 
     @classmethod
     def from_arrays(
@@ -101,18 +101,18 @@ class Bags:
         scale, threads
             As for `Bags`.
         memory : int or str, optional
-            Limit for windows in memory, read-ahead blocks and cached windows included, in bytes or as a text such as
+            Limit for windows in memory, prefetched blocks and cached windows included, in bytes or as a text such as
             "8G"; by default 80 % of the machine's free memory.
         verify : bool, default False
             Whether to read every shard once and compare its checksum.
         transform : callable, optional
             Function applied to features (m, d) of shards when they are read; it keeps their type.
         visit : Visitor, optional
-            Its `add` receives the transformed features of every shard once, in order. With a cluster, workers call
-            `add` of copies, and its `join` merges these.
+            For every shard a copy of it, made by `copy.deepcopy`, whose `add` receives the shard's transformed
+            features, on a thread or on a worker of a cluster; its `join` merges the copies, in order.
         device : "cpu", "cuda" or "auto", default "cpu"
-            Where passes find the best windows: "cuda" copies as many windows as fit to a GPU, "auto" uses one if there
-            is one and all fit.
+            Where passes find the best windows: "cuda" copies as many windows as fit to all GPUs, once, and the others
+            in every pass, beside the processor; "auto" uses GPUs if there are any and all windows fit.
         cluster : Cluster, optional
             Processes that hold the windows instead of this one (see `lapsvm.cluster.open_cluster`). Each reads some
             shards, under the same path, and compares checksums. `memory` then limits all of one machine together;
@@ -130,9 +130,10 @@ class Bags:
             If no worker is left.
         """
         folder, reading = Path(run_folder, "shards", split), ReadOptions(verify, transform, visit)
-        store, sizes = open_folder(folder, memory, reading, device, cluster)
+        count = as_threads(threads)
+        store, sizes = open_folder(folder, memory, reading, device, cluster, count)
         bags = cls.__new__(cls)
-        bags._set(store, np.append(0, np.cumsum(sizes)), scale, threads)
+        bags._set(store, np.append(0, np.cumsum(sizes)), scale, count)
         return bags
 
     def subset(self, bag_indices: ArrayLike | slice) -> "Bags":
@@ -194,11 +195,19 @@ class Bags:
             return self._view(self._selection.first(count))
         return self.copied(top_mask(self.score_windows(weights), self.offsets, count))
 
-    def copied(self, windows: NDArray[np.bool_]) -> "Bags":
-        """Return bags of copies of the windows of a mask (n_windows,), which must hold one or more of each bag."""
+    def copied(self, windows: NDArray[np.bool_], memory: Buffer | None = None) -> "Bags":
+        """Return bags of copies of the windows of a mask (n_windows,), which must hold one or more of each bag.
+
+        Copies in `memory` last until it is used again. The system clears every page that it hands out, which takes
+        longer than the copy; memory that is used again has its pages.
+        """
         chosen = Selection(self._selection.starts, self._selection.stops, ~windows)
-        (features,) = Pass(self._store, chosen, self._chunks, self.threads).run(Copies())
-        return type(self)(features, Copies().offsets(chosen), self.scale, threads=self.threads)
+        shape = int(chosen.n_competing.sum()), self.dim
+        out = None if memory is None else (memory.array(shape, self.dtype),)
+        (features,) = Pass(self._store, chosen, self._chunks, self.threads).run(Copies(), out)
+        copies = type(self).__new__(type(self))  # their source is checked
+        copies._set(Store([MemoryPart(features)]), Copies().offsets(chosen), self.scale, self.threads)
+        return copies
 
     def appended(self, windows: Mapping[int, ArrayLike]) -> "Bags":
         """Return these bags, some with more windows at their end; of these bags alone the windows are copied.
@@ -240,14 +249,14 @@ class Bags:
         return int(self.offsets[-1])
 
     @property
-    def exact(self) -> bool:
-        """Whether `best` resolves scores that differ by less than float32's rounding; a GPU does not."""
-        return self._store.device is None
-
-    @property
     def n_competing(self) -> Index:
         """Number of windows of each bag that are not excluded (n_bags,)."""
         return self._selection.n_competing
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a GPU has all windows, so that it scores single ones, too, where many are asked for."""
+        return self._store.device_of(self._selection.stops - 1) is not None
 
     @property
     def dim(self) -> int:
@@ -304,8 +313,8 @@ class Bags:
         Returns
         -------
         BestWindows
-            `index` and `score`, (n_bags,) or (n_bags, k): the first window of the highest float64 score. A GPU may
-            break near ties differently (see `exact`). Overflow raises NotFiniteError.
+            `index` and `score`, (n_bags,) or (n_bags, k): the first window of the highest float64 score, the same
+            on every device. Overflow raises NotFiniteError.
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded
@@ -335,19 +344,26 @@ class Bags:
 
     def sum_rows(self, coefficients: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over i of coefficients[i] times window index[i] of bag bags[i]."""
-        factors, rows = as_floats("coefficients", coefficients, ndim=1), self._selection.rows(bags, index)
-        check_same_length("coefficients", factors, "index", rows)
-        used, total = np.flatnonzero(factors), np.zeros(self.dim)
-        _kernel.add_rows(*self._features_of(rows[used]), factors[used], total)
-        return np.asarray(total * self.scale)
+        return self.sum_at(coefficients, self.addresses(bags, index))
 
     def score_rows(self, weights: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the score (m,) of window index[i] of bag bags[i], summed in float64."""
-        folded = self._folded(weights, most=1)[None]
-        features, rows = self._features_of(self._selection.rows(bags, index))
-        scores = np.empty((len(rows), 1))
-        _kernel.row_scores(features, rows[:, None], folded, scores)
-        return scores[:, 0]
+        return self.score_at(weights, self.addresses(bags, index))
+
+    def addresses(self, bags: ArrayLike, index: ArrayLike) -> Index:
+        """Return the row in the store (m,) of window index[i] of bag bags[i], for `sum_at` and `score_at`."""
+        return self._selection.rows(bags, index)
+
+    def sum_at(self, coefficients: ArrayLike, addresses: Index) -> Float64:
+        """Return the float64 sum over i of coefficients[i] times the window at addresses[i]."""
+        factors, rows = as_floats("coefficients", coefficients, ndim=1), self._store.checked(addresses)
+        check_same_length("coefficients", factors, "index", rows)
+        used = np.flatnonzero(factors)
+        return np.asarray(self._store.sum_rows(rows[used], factors[used]) * self.scale)
+
+    def score_at(self, weights: ArrayLike, addresses: Index) -> Float64:
+        """Return the score (m,) of the windows at these addresses, summed in float64."""
+        return self._store.score_rows(self._store.checked(addresses), self._folded(weights, most=1))
 
     def means(self, bags: ArrayLike | None = None) -> Float64:
         """Return the mean (m, d), float64, of the scaled windows of each of these bags, by default of all."""
@@ -356,15 +372,14 @@ class Bags:
             return np.zeros((0, self.dim))
         return np.asarray(bag_means(self._store, chosen, self.threads) * self.scale)
 
+    def keeping_means(self) -> AbstractContextManager[None]:
+        """Return a context in which `means` are computed once, because nobody changes the features."""
+        return self._store.keeping_means(self.n_bags)
+
     def mean_norm(self) -> float:
         """Return the mean Euclidean norm of the scaled windows."""
         (sums,) = self._pass.run(Norms(np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,)))))
         return float(sums.sum()) / self.n_windows
-
-    def _features_of(self, rows: Index) -> tuple[Array, Index]:
-        """Return an array for the kernels that holds these rows, and their indices in it."""
-        array = self._store.array
-        return (as_stored(self._store.take(rows)), np.arange(len(rows))) if array is None else (as_stored(array), rows)
 
     def _scaled(self, features: Array) -> Float64:
         return np.asarray(widened(features).astype(np.float64) * self.scale)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import bags as _kernel
-from lapsvm.arrays import Array, Float64, Index, as_array, as_numbers, as_whole_numbers, check_finite
+from lapsvm.arrays import Array, Float64, Index, as_array, as_numbers, as_whole_numbers, check_count, check_finite
 from lapsvm.bags.scoring import as_stored
 from lapsvm.bfloat16 import BFLOAT16, widened
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
@@ -24,8 +24,13 @@ def as_arrays(arrays: Any) -> list[Array]:
     return [array if isinstance(array, np.ndarray) else as_numbers("bags", array) for array in arrays]
 
 
-def available_threads() -> int:
-    """Return the number of processors that this process may use; on macOS and Windows, of all processors."""
+def as_threads(threads: int | None) -> int:
+    """Return the number of threads; None for that of the processors that this process may use.
+
+    On macOS and Windows it is that of all processors.
+    """
+    if threads is not None:
+        return check_count("threads", threads)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,14 +1,15 @@
-"""One pass over the bags of a store, chunk by chunk on several threads; one more thread reads files ahead.
+"""One pass over the bags of a store, chunk by chunk on several threads; one more thread prefetches files.
 
 A chunk is some consecutive bags of one part. How bags are cut into chunks depends neither on the threads nor on the
 work, and the answer to a chunk depends on that chunk alone, so the order of execution never changes an answer.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from threading import Lock
 from typing import TypeVar
@@ -16,25 +17,31 @@ from typing import TypeVar
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.requests import Answer, Best, Means, PassQuery
-from lapsvm.bags.scoring import Block, row_scores
+from lapsvm.bags.requests import Answer, Best, Copies, Means, PassQuery
+from lapsvm.bags.scoring import Block
 from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.local import Device, Store
+from lapsvm.bags.stores.local import Device, DeviceShare, MeanCache, Reader, Store
 from lapsvm.bags.stores.parts import Buffer
 
 CHUNK_ROWS, CHUNK_BYTES = 8192, 16 << 20
 """A chunk ends with the bag in which it reaches this number of windows or bytes."""
 
 T = TypeVar("T")
-Reader = Callable[[Chunk, Buffer | None], Block]
+Computer = Callable[[Chunk, Block], None]
 
 WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
-_SPARE_BUFFERS = 2  # blocks that are read ahead while each thread works on one
+_MEANS = Lock()  # trainings that begin at the same time need the same means; one of them computes these
+SPARE_BUFFERS = 2  # prefetched blocks while each thread works on one
+
+
+def chunk_rows(row_bytes: int) -> int:
+    """Return the number of windows of this size at which a chunk ends."""
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // row_bytes))
 
 
 def split_into_chunks(store: Store, selection: Selection) -> tuple[Chunk, ...]:
     """Return chunks that cover all bags in order; one ends where the part changes, and when it is large enough."""
-    enough = max(1, min(CHUNK_ROWS, CHUNK_BYTES // (store.dim * store.dtype.itemsize)))
+    enough = chunk_rows(store.dim * store.dtype.itemsize)
     owners, ends = store.part_of(selection.starts), selection.offsets[1:]
     runs = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), selection.n_bags]
     chunks = []
@@ -55,58 +62,105 @@ class Pass:
     chunks: tuple[Chunk, ...]
     threads: int
 
-    def run(self, work: PassQuery) -> Answer:
-        """Return the answer to `work`: that of all bags, in order."""
+    def run(self, work: PassQuery, out: Answer | None = None) -> Answer:
+        """Return the answer to `work`: that of all bags, in order; in the arrays `out` if this process finds it."""
         if self.store.remote is not None:
             return self.store.remote.run(self.selection, work)
         offsets, kernel = work.offsets(self.selection), work.kernel(self.store.dtype)
-        answer = work.allocate(int(offsets[-1]), self.store.dim, self.store.dtype)
+        answer = out or work.allocate(int(offsets[-1]), self.store.dim, self.store.dtype)
 
-        def write(chunk: Chunk, rows: Answer) -> None:
+        def write(bags: range, rows: Answer) -> None:
             for array, values in zip(answer, rows, strict=True):
-                array[offsets[chunk.first] : offsets[chunk.last]] = values
+                array[offsets[bags.start] : offsets[bags.stop]] = values
 
         def compute(chunk: Chunk, block: Block) -> None:
+            if isinstance(work, Copies):
+                (copies,) = answer
+                work.copy(block, _excluded(self.selection, chunk), copies[offsets[chunk.first] : offsets[chunk.last]])
+                return
             rows = kernel(block, _excluded(self.selection, chunk))
-            write(chunk, rows)
-            if isinstance(work, Best) and not self.store.parts[chunk.part].resident:
+            write(range(chunk.first, chunk.last), rows)
+            if isinstance(work, Best):
                 self._cache_best(chunk, block, rows[0])
 
         device = self.store.device
-        if device is not None and isinstance(work, Best):
-            with ThreadPoolExecutor(1) as pool:  # waits for the device while others compute
-                held = self._held_by(device)
-                running = pool.submit(self._run_on_device, device, held, work.weights, write)
-                self._run_on_cpu(compute, [chunk for chunk in self.chunks if chunk not in held], work)
-                running.result()
+        if device is not None and isinstance(work, (Best, Means)):
+            self._run_on_devices(device, compute, work, write)
         else:
-            self._run_on_cpu(compute, self.chunks, work)
+            self._run_on_cpu(compute, ChunkQueue(self.store, self.chunks), work)
         return answer
 
-    def _held_by(self, device: Device) -> frozenset[Chunk]:
-        """Return the chunks whose windows lie on a device."""
-        stops = np.maximum.reduceat(self.selection.stops, [chunk.first for chunk in self.chunks])
-        ends = (stops - self.store.bounds[[chunk.part for chunk in self.chunks]]).tolist()
-        return frozenset(chunk for chunk, end in zip(self.chunks, ends, strict=True) if device.holds(chunk.part, end))
-
-    def _run_on_device(
-        self, device: Device, chunks: frozenset[Chunk], weights: Float64, write: Callable[[Chunk, Answer], None]
+    def _run_on_devices(
+        self, device: Device, compute: Computer, work: Best | Means, write: Callable[[range, Answer], None]
     ) -> None:
-        """Find the best windows of chunks on the device; the processor sums their scores, as it does for all others."""
-        for chunk, index in device.best(self.selection, self.store.bounds, sorted(chunks), weights):
-            starts = self.selection.starts[chunk.first : chunk.last, None]
-            rows, inverse = np.unique(index + starts, return_inverse=True)
-            features = device.rows(chunk.part, rows - self.store.bounds[chunk.part])
-            self.store.cache(chunk.part, rows, features)
-            write(chunk, (index, row_scores(features, inverse.reshape(index.shape), weights)))
+        """Have every device answer for the bags that it has; the processor those that none has or takes."""
+        dealt = [self._held_by(share) for share in device.shares]
+        held = {number for _, numbers in dealt for number in numbers}
+        queue = ChunkQueue(self.store, [chunk for number, chunk in enumerate(self.chunks) if number not in held])
 
-    def _run_on_cpu(self, compute: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], work: PassQuery) -> None:
-        """Compute on one thread, or on all where the work's products are worth it."""
+        def run(share: DeviceShare, runs: Sequence[range]) -> None:
+            if isinstance(work, Means):
+                for bags, means in share.means(self.selection, runs):
+                    write(bags, (means,))
+                return
+            columns = share.prepared(work.weights)
+            for bags, answer in share.best(self.selection, runs, columns):
+                write(bags, answer)
+            if not queue:
+                return
+            take = partial(queue.last, self.selection.offsets)
+            for chunk, block, (index, score) in share.streamed(self.selection, take, self.read, columns):
+                write(range(chunk.first, chunk.last), (index, score))
+                self._cache_best(chunk, block, index)
+
+        with device.in_use(), ThreadPoolExecutor(len(dealt)) as pool:
+            running = [pool.submit(run, share, runs) for share, (runs, _) in zip(device.shares, dealt, strict=True)]
+            try:
+                self._run_on_cpu(compute, queue, work)
+                for call in running:
+                    call.result()
+            finally:
+                queue.clear()  # after an error
+
+    def _held_by(self, share: DeviceShare) -> tuple[list[range], list[int]]:
+        """Return runs of the bags whose windows lie on a device, and the numbers of their chunks."""
+        firsts = np.array([chunk.first for chunk in self.chunks])
+        after = np.maximum.reduceat(self.selection.stops, firsts) <= share.stop
+        held = after & (np.minimum.reduceat(self.selection.starts, firsts) >= share.first)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]]).astype(np.int8))).tolist()
+        bounds = [*firsts.tolist(), self.selection.n_bags]
+        runs = [range(bounds[first], bounds[last]) for first, last in zip(edges[::2], edges[1::2], strict=True)]
+        return runs, np.flatnonzero(held).tolist()
+
+    def _run_on_cpu(self, compute: Computer, queue: "ChunkQueue", work: PassQuery) -> None:
+        """Compute on one thread, or on all where the work's products are worth it; the first error ends it."""
         worth = int(self.selection.offsets[-1]) * work.products(self.store.dim) >= WORTH_THREADS
-        run_chunks(self.store, self.selection, chunks, compute, self.threads if worth else 1)
+        threads = self.threads if worth else 1
+        if queue.in_files:
+            memory = self.store.prefetch_memory
+            with memory.turn, ThreadPoolExecutor(1) as reader:
+                buffers = memory.buffers(threads + SPARE_BUFFERS)
+                threads = max(1, min(threads, len(buffers) - SPARE_BUFFERS))
+                prefetcher = _Prefetcher(queue, self.read, reader, buffers)
+                _parallel(lambda _: prefetcher.consume(compute), range(threads), threads)
+            return
+
+        def compute_next(_: int) -> None:
+            if (chunk := queue.first_in_memory()) is not None:
+                compute(chunk, self.read(chunk))
+
+        _parallel(compute_next, range(len(queue.in_memory)), threads)
+
+    def read(self, chunk: Chunk, buffer: Buffer | None = None) -> Block:
+        """Return the windows of a chunk, in the buffer if they are read from a file."""
+        rows, before = slice(chunk.first, chunk.last), self.store.bounds[chunk.part]
+        starts, stops = self.selection.starts[rows] - before, self.selection.stops[rows] - before
+        return self.store.parts[chunk.part].block(starts, stops, buffer)
 
     def _cache_best(self, chunk: Chunk, block: Block, index: Index) -> None:
         """Cache the best windows of a chunk that was read from a file, because callers take these next."""
+        if self.store.parts[chunk.part].resident:
+            return
         starts = self.selection.starts[chunk.first : chunk.last, None]
         rows, first = np.unique(index + starts, return_index=True)
         self.store.cache(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
@@ -118,33 +172,62 @@ def bag_means(store: Store, selection: Selection, threads: int) -> Float64:
     A store that caches means reads each bag once.
     """
     bags = list(zip(selection.starts.tolist(), selection.stops.tolist(), strict=True))
-    known = {} if store.means is None else store.means
-    missing = [index for index, bag in enumerate(bags) if bag not in known]
-    if missing:
-        chosen = Selection(selection.starts[missing], selection.stops[missing])
-        (means,) = Pass(store, chosen, split_into_chunks(store, chosen), threads).run(Means())
-        known |= {bags[index]: mean for index, mean in zip(missing, means, strict=True)}
-    return np.array([known[bag] for bag in bags])
+    with _MEANS:
+        known = MeanCache(store.dim) if store.means is None else store.means
+        missing = [index for index, bag in enumerate(bags) if bag not in known.rows]
+        if missing:
+            chosen = Selection(selection.starts[missing], selection.stops[missing])
+            (means,) = Pass(store, chosen, split_into_chunks(store, chosen), threads).run(Means())
+            known.add([bags[index] for index in missing], means)
+        vectors = known.vectors
+    return np.asarray(vectors[[known.rows[bag] for bag in bags]])
 
 
-def run_chunks(
-    store: Store, selection: Selection, chunks: Sequence[Chunk], compute: Callable[[Chunk, Block], None], threads: int
-) -> None:
-    """Call `compute` with every chunk and its bags in memory, on `threads` threads; the first error ends it."""
+class ChunkQueue:
+    """Chunks that nobody has taken: processors take the first ones, devices the last ones.
 
-    def read(chunk: Chunk, buffer: Buffer | None = None) -> Block:
-        rows = slice(chunk.first, chunk.last)
-        before = store.bounds[chunk.part]
-        return store.parts[chunk.part].block(selection.starts[rows] - before, selection.stops[rows] - before, buffer)
+    Attributes
+    ----------
+    in_memory, in_files : deque of Chunk
+    """
 
-    resident = [chunk for chunk in chunks if store.parts[chunk.part].resident]
-    if len(resident) == len(chunks):
-        _parallel(lambda chunk: compute(chunk, read(chunk)), resident, threads)
-        return
-    in_files = [chunk for chunk in chunks if not store.parts[chunk.part].resident]
-    with ThreadPoolExecutor(1) as reader:
-        prefetcher = _Prefetcher(resident, in_files, read, reader, threads)
-        _parallel(lambda _: prefetcher.consume(compute), range(threads), threads)
+    def __init__(self, store: Store, chunks: Iterable[Chunk]):
+        self.in_memory: deque[Chunk] = deque()
+        self.in_files: deque[Chunk] = deque()
+        for chunk in chunks:
+            (self.in_memory if store.parts[chunk.part].resident else self.in_files).append(chunk)
+
+    def __bool__(self) -> bool:
+        return bool(self.in_memory or self.in_files)
+
+    def first_in_memory(self) -> Chunk | None:
+        """Take the first chunk in memory."""
+        return _popped(self.in_memory.popleft)
+
+    def first_in_files(self) -> Chunk | None:
+        """Take the first chunk in a file."""
+        return _popped(self.in_files.popleft)
+
+    def last(self, offsets: Index, windows: int) -> list[Chunk]:
+        """Take the last chunks that hold about this number of windows, those in memory first."""
+        taken: list[Chunk] = []
+        while windows > 0 and (chunk := _popped(self.in_memory.pop) or _popped(self.in_files.pop)) is not None:
+            taken.append(chunk)
+            windows -= int(offsets[chunk.last] - offsets[chunk.first])
+        return taken
+
+    def clear(self) -> None:
+        """Take all."""
+        self.in_memory.clear()
+        self.in_files.clear()
+
+
+def _popped(pop: Callable[[], Chunk]) -> Chunk | None:
+    """Return what is popped, None if another thread was first."""
+    try:
+        return pop()
+    except IndexError:
+        return None
 
 
 def _parallel(function: Callable[[T], None], items: Iterable[T], threads: int) -> None:
@@ -153,22 +236,34 @@ def _parallel(function: Callable[[T], None], items: Iterable[T], threads: int) -
         for item in items:
             function(item)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(function, items):
-            pass
+    calls = [_pool(threads).submit(function, item) for item in items]
+    try:
+        for call in calls:
+            call.result()
+    finally:
+        for call in calls:
+            call.cancel()
+        wait(calls)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return the threads of all passes: hundreds of short ones use them, and several at a time share them."""
+    return ThreadPoolExecutor(threads, "pass")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has no threads
 
 
 class _Prefetcher:
     """Chunks for several threads: those that a reader thread has read, and, while it reads, those in memory."""
 
-    def __init__(
-        self, resident: Sequence[Chunk], in_files: Sequence[Chunk], read: Reader, reader: Executor, threads: int
-    ):
-        self._resident, self._in_files = list(reversed(resident)), iter(in_files)
-        self._read, self._reader, self._lock = read, reader, Lock()
-        self._ahead: deque[tuple[Chunk, Future[Block], Buffer]] = deque()
-        for _ in range(threads + _SPARE_BUFFERS):
-            self._read_into(Buffer())
+    def __init__(self, queue: ChunkQueue, read: Reader, reader: Executor, buffers: Iterable[Buffer]):
+        self._queue, self._read, self._reader, self._lock = queue, read, reader, Lock()
+        self._prefetched: deque[tuple[Chunk, Future[Block], Buffer]] = deque()
+        for buffer in buffers:
+            self._read_into(buffer)
 
     def consume(self, compute: Callable[[Chunk, Block], None]) -> None:
         """Call `compute` with the next chunk until none is left; an error ends all calls after their present chunk."""
@@ -180,28 +275,28 @@ class _Prefetcher:
                     self._read_into(buffer)
         except BaseException:
             with self._lock:
-                self._resident, self._in_files = [], iter(())
-                while self._ahead:
-                    self._ahead.pop()[1].cancel()
+                self._queue.clear()
+                while self._prefetched:
+                    self._prefetched.pop()[1].cancel()
             raise
 
     def _read_into(self, buffer: Buffer) -> None:
         """Have the next chunk in a file read into a buffer that is free."""
         with self._lock:
-            chunk = next(self._in_files, None)
+            chunk = self._queue.first_in_files()
             if chunk is not None:
-                self._ahead.append((chunk, self._reader.submit(self._read, chunk, buffer), buffer))
+                self._prefetched.append((chunk, self._reader.submit(self._read, chunk, buffer), buffer))
 
     def _next(self) -> tuple[Chunk, Callable[[], Block], Buffer | None] | None:
-        """Return a chunk, what gives its windows, and their buffer: one in memory only while none is read."""
+        """Return a chunk, what gives its windows, and their buffer; a resident one while none from a file is ready."""
         with self._lock:
-            if self._ahead and (self._ahead[0][1].done() or not self._resident):
-                chunk, reading, buffer = self._ahead.popleft()
-                return chunk, reading.result, buffer
-            if self._resident:
-                chunk = self._resident.pop()
-                return chunk, partial(self._read, chunk, None), None
-            return None
+            is_read = bool(self._prefetched) and self._prefetched[0][1].done()
+            if not is_read and (resident := self._queue.first_in_memory()) is not None:
+                return resident, partial(self._read, resident, None), None
+            if not self._prefetched:
+                return None
+            chunk, reading, buffer = self._prefetched.popleft()
+            return chunk, reading.result, buffer
 
 
 def _excluded(selection: Selection, chunk: Chunk) -> Array | None:

@@ -143,7 +143,8 @@ class Copies(PassQuery):
         """Return an array of windows."""
         return (np.empty((count, dim), dtype=dtype),)
 
-    def answer(self, block: Block, excluded: Mask | None) -> Answer:
-        """Return the copies."""
+    def copy(self, block: Block, excluded: Mask | None, out: Array) -> None:
+        """Write the copies to `out`, without memory of their own."""
         rows = rows_of(block.starts, block.stops)
-        return (block.features[rows if excluded is None else rows[~excluded]],)
+        kept = rows if excluded is None else rows[~excluded]
+        np.take(as_stored(block.features), kept, axis=0, out=as_stored(out), mode="clip")  # "raise" copies once more

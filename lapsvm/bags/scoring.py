@@ -170,12 +170,12 @@ def best_in(block: Block, packed: PackedWeights, excluded: Array | None = None) 
     out = _NONE if excluded is None else excluded.view(np.uint8)
     ties = np.empty((_TIE_ROWS, 3), dtype=np.intp)
     bags = block.starts, block.stops
-    count, unsettled = _pass.best_rows(
+    count, undecided = _pass.best_rows(
         stored, *bags, packed.packed, _margins(stored, block, packed), out, ties, index, packed.level
     )
     if count:
         _resolve_ties(stored, block, packed, ties[:count], index)
-    if unsettled:
+    if undecided:
         _rescore_bags(stored, block, packed, excluded, index)
     return BestWindows(index, _row_scores(stored, index + block.starts[:, None], packed.exact))
 
@@ -201,15 +201,34 @@ def _rescore_bags(stored: Array, block: Block, packed: PackedWeights, excluded: 
     """Replace -1 in `index` by the best window, by the float64 scores of all windows of the bag."""
     offsets = np.append(0, np.cumsum(block.stops - block.starts))
     for bag, q in zip(*np.nonzero(index < 0), strict=True):
-        products = np.empty((offsets[bag + 1] - offsets[bag], 1))
-        _kernel.all_scores(stored[block.starts[bag] : block.stops[bag]], packed.exact[q : q + 1], products)
-        scores = products[:, 0]
-        competing = np.ones(len(scores), np.bool_) if excluded is None else ~excluded[offsets[bag] : offsets[bag + 1]]
-        usable = np.where(competing & np.isfinite(scores), scores, -np.inf)
-        index[bag, q] = np.argmax(usable)
-        if usable[index[bag, q]] == -np.inf:
-            score = scores[competing][0]
-            raise NotFiniteError(f"scores of windows must be finite, got {score}; scale the weights or features.")
+        features = stored[block.starts[bag] : block.stops[bag]]
+        mask = None if excluded is None else excluded[offsets[bag] : offsets[bag + 1]]
+        index[bag, q] = _best_of_bag(features, packed.exact[q], mask)
+
+
+def best_of_bag(features: Array, weights: Float64, excluded: Array | None = None) -> int:
+    """Return the best window of one bag (n, d) for `weights` (d,), by the float64 scores of all that are finite.
+
+    Raises
+    ------
+    NotFiniteError
+        If no competing window has a finite score.
+    """
+    return _best_of_bag(as_stored(features), np.ascontiguousarray(weights), excluded)
+
+
+def _best_of_bag(stored: Array, exact: Float64, excluded: Array | None) -> int:
+    products = np.empty((len(stored), 1))
+    _kernel.all_scores(stored, exact[None], products)
+    scores = products[:, 0]
+    competing = np.ones(len(scores), np.bool_) if excluded is None else ~excluded
+    usable = np.where(competing & np.isfinite(scores), scores, -np.inf)
+    best = int(np.argmax(usable))
+    if usable[best] == -np.inf:
+        raise NotFiniteError(
+            f"scores of windows must be finite, got {scores[competing][0]}; scale the weights or features."
+        )
+    return best
 
 
 def row_scores(features: Array, rows: Index, weights: Float64) -> Float64:

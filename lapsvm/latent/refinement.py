@@ -181,8 +181,8 @@ def refine(
     twice = bags.subset(np.append(np.arange(bags.n_bags), positives)).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
-    whole = replace(problem, y=y, init=start, fixed_windows=None)
-    (solution,) = fit_many([whole], twice, progress, candidates=candidates)
+    full = replace(problem, y=y, init=start, fixed_windows=None)
+    (solution,) = fit_many([full], twice, progress, candidates=candidates)
     return replace(solution, windows=solution.windows[: bags.n_bags])
 
 
@@ -191,18 +191,19 @@ def _excluded(
 ) -> tuple[Mask, Mask]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
-    In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
+    A positive picture appears twice: as a positive without the windows that are not near the chosen one, then, after
+    all pictures, as a negative without those that are not far.
     """
     first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
     for bag in positives:
-        own = slice(bags.offsets[bag], bags.offsets[bag + 1])
-        box = boxes[own][chosen[bag]]
-        overlaps = iou(boxes[own], box[None])[:, 0]
-        near, far = overlaps >= limits.pos_iou, limits.negative(boxes[own], box, overlaps)
+        rows = slice(bags.offsets[bag], bags.offsets[bag + 1])
+        box = boxes[rows][chosen[bag]]
+        overlaps = iou(boxes[rows], box[None])[:, 0]
+        near, far = overlaps >= limits.pos_iou, limits.negative(boxes[rows], box, overlaps)
         if bag in known:
-            near, far = known[bag].settled(boxes[own], near, far, limits)
+            near, far = known[bag].settled(boxes[rows], near, far, limits)
         near[chosen[bag]], far[chosen[bag]] = True, False  # a box without area overlaps nothing, not even itself
-        first[own] = ~near
+        first[rows] = ~near
         second.append(~far)
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part

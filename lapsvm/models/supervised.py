@@ -56,9 +56,9 @@ class GroupedRisk:
         offset, coefficients = 0.0, np.zeros(len(scores))
         for members in self._members:
             if len(np.unique(labels[members])) == 2:
-                found = self._risk.violation(scores[members], labels[members])
-                offset += found.offset / len(self._members)
-                coefficients[members] = found.coefficients / len(self._members)
+                violation = self._risk.violation(scores[members], labels[members])
+                offset += violation.offset / len(self._members)
+                coefficients[members] = violation.coefficients / len(self._members)
         return Violation(offset, coefficients)
 
 
@@ -70,8 +70,8 @@ class WeightedZeroOneRisk:
 
     def violation(self, scores: Float64, labels: Float64) -> Violation:
         """Return the plane of the samples inside the margin."""
-        found = self._hinges.violation(scores, labels)
-        return Violation(found.offset / len(scores), found.coefficients / len(scores))
+        violation = self._hinges.violation(scores, labels)
+        return Violation(violation.offset / len(scores), violation.coefficients / len(scores))
 
 
 class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -2,7 +2,16 @@
 
 from lapsvm.ranking.discounts import RankBiased
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
-from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
+from lapsvm.ranking.losses import (
+    APLoss,
+    AUCLoss,
+    MRRLoss,
+    NDCGLoss,
+    PartialAUCLoss,
+    PosAtTopLoss,
+    RankLoss,
+    ZeroOneLoss,
+)
 from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
 from lapsvm.ranking.predicted import loss_diminished_ranking, predicted_ranking
 
@@ -11,6 +20,7 @@ __all__ = [
     "AUCLoss",
     "MRRLoss",
     "NDCGLoss",
+    "PartialAUCLoss",
     "PosAtTopLoss",
     "RankBiased",
     "RankLoss",

@@ -12,6 +12,9 @@ from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
 from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
 
+LARGEST: float = _kernel.LARGEST
+"""Magnitude up to which scores are taken."""
+
 METHODS = ("auto", "optranks", "search", "greedy", "reference")
 # method numbers of cython_ext/inference.pyx
 _COMPILED = {"auto": 0, "optranks": 1, "search": 2, "greedy": 3}
@@ -179,8 +182,8 @@ def violation_and_gradient(scores: Float32, positive: Index, loss: RankLoss, sca
     n_pos, n_neg = len(positive), len(scores) - len(positive)
     kernel = loss.kernel(n_pos, n_neg)
     if kernel.gains is not None or len(scores) >= _MAX_COUNT:
-        found = _compiled(np.multiply(scores, scale, dtype=np.float64), positive, loss, "auto")
-        return found.violation, np.multiply(found.coefficients, -scale).astype(np.float32)
+        ranking = _compiled(np.multiply(scores, scale, dtype=np.float64), positive, loss, "auto")
+        return ranking.violation, np.multiply(ranking.coefficients, -scale).astype(np.float32)
     result = _kernel.violation_gradient(scores, scale, positive, kernel.kind, kernel.norm, kernel.discount)
     if result is None:
         raise_not_finite(np.multiply(scores, scale, dtype=np.float64))
@@ -235,14 +238,14 @@ def _misclassified(scores: Float64, positive: Index, method: str) -> ViolatedRan
 
 def check_usable(scores: Float64) -> None:
     """Raise NotFiniteError unless every score is finite and within the kernels' limit."""
-    if not (np.abs(scores) <= _kernel.LARGEST).all():
+    if not (np.abs(scores) <= LARGEST).all():
         raise_not_finite(scores)
 
 
 def raise_not_finite(scores: Array) -> NoReturn:
     """Raise NotFiniteError for the first score that is not finite or too large."""
     check_finite("scores", scores)
-    k = int(np.argmax(np.abs(scores) > _kernel.LARGEST))
-    if abs(scores[k]) <= _kernel.LARGEST:
+    k = int(np.argmax(np.abs(scores) > LARGEST))
+    if abs(scores[k]) <= LARGEST:
         raise NotFiniteError("scores must not change while they are read, got different values in two reads.")
-    raise NotFiniteError(f"scores must be at most {_kernel.LARGEST:g} in magnitude, got {scores[k]} at index {k}.")
+    raise NotFiniteError(f"scores must be at most {LARGEST:g} in magnitude, got {scores[k]} at index {k}.")

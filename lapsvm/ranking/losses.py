@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, as_number
 from lapsvm.errors import InputError, OptionError
 from lapsvm.ranking.derivatives import DerivativeCache
 from lapsvm.ranking.discounts import NAMED as NAMED_DISCOUNTS
@@ -245,6 +245,55 @@ class PosAtTopLoss(RankLoss):
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the compiled form."""
         return Kernel(_POS_AT_TOP)
+
+
+class PartialAUCLoss(RankLoss):
+    """One minus the partial area under the ROC curve, up to a budget of false alarms, as a share of its largest value.
+
+    Delta is the share of swapped pairs among the positives and the best B = max_fpr N negatives; of a last negative of
+    which a part belongs to them, that part counts. It is at least the share of positives that are missed where B
+    negatives raise a false alarm, and at most `PosAtTopLoss`, which it is for B <= 1. For B = N it is `AUCLoss`.
+
+    Parameters
+    ----------
+    max_fpr : float, default 0.1
+        The largest false positive rate, above 0 and at most 1.
+
+    Raises
+    ------
+    InputError
+        If `max_fpr` is not such a number.
+
+    Notes
+    -----
+    Narasimhan and Agarwal, ICML 2013, for the range of false positive rates from 0 on. -d_j(i) falls with j, so that C2
+    holds. The share of missed positives alone, a loss of the B-th negative, breaks C2.
+    """
+
+    name = "partial_auc"
+
+    def __init__(self, max_fpr: float = 0.1) -> None:
+        share = as_number("max_fpr", max_fpr)
+        if not 0 < share <= 1:
+            raise InputError(f"max_fpr must be above 0 and at most 1, got {share}.")
+        self.max_fpr = share
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return -1 / (P B) for the best B negatives, and a part of it for the next one."""
+        budget = self._budget(n_neg)
+        return -min(max(budget - (j - 1), 0.0), 1.0) / (n_pos * budget)
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return the mean over the positives of the share of the best B negatives that are above."""
+        budget = self._budget(n_neg)
+        return float(np.mean(np.minimum(above, budget) / budget))
+
+    def _budget(self, n_neg: int) -> float:
+        """Return B; below one negative the area is that of one."""
+        return max(self.max_fpr * n_neg, 1.0)
+
+    def __repr__(self) -> str:
+        return f"PartialAUCLoss({self.max_fpr:g})"
 
 
 class ZeroOneLoss:

@@ -35,8 +35,8 @@ class Problem(NamedTuple):
 
     def derivative(self, j: int, i: int) -> float:
         """Return d_j(i)."""
-        found = self.loss.derivative(j, np.array([i]), len(self.positives), len(self.negatives))
-        return float(np.broadcast_to(found, (1,))[0])
+        gains = self.loss.derivative(j, np.array([i]), len(self.positives), len(self.negatives))
+        return float(np.broadcast_to(gains, (1,))[0])
 
     def best_rank(self, j: int, low: int, high: int) -> int:
         """Return the largest argmax of f_j over the ranks low .. high."""

@@ -86,6 +86,8 @@ def test_sequences_that_hold_no_bags_are_refused(arrays, message):
         (lambda bags: bags.weighted_sum([1.0], [0]), ShapeError, "bags and index must have the same length"),
         (lambda bags: bags.weighted_sum(np.ones(3), np.full(3, np.nan)), InputError, "index must be whole numbers"),
         (lambda bags: bags.score_rows([1, 1], [0], [1.5]), InputError, "index must be whole numbers, got float64."),
+        (lambda bags: bags.sum_at([1.0], np.array([-1])), InputError, "addresses must be from 0 to "),
+        (lambda bags: bags.score_at([1, 1], np.array([2, 99])), InputError, "addresses must be from 0 to "),
         (lambda bags: bags.means([3]), InputError, "bags must be from 0 to 2, got 3."),
         (lambda bags: bags.means([0.5]), InputError, "bags must be whole numbers, got float64."),
         (lambda bags: bags.best(["1", "2"]), InputError, "weights must be numbers, got <U1."),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.bags import Bags, top_mask
+from lapsvm.bags import Bags, Buffer, top_mask
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
 
@@ -62,3 +62,15 @@ def test_bags_keep_as_many_as_each_is_told():
     assert mask.tolist() == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
     taken = bags.copied(mask)
     assert [taken[i][:, 0].tolist() for i in range(3)] == [[3], [0, 1], [3, 4, 5]]
+
+
+def test_memory_for_arrays_that_grow_a_little_stays_where_it_is():
+    """The system clears new memory, which takes longer than a copy."""
+    memory = Buffer()
+    first = memory.array((100, 8), np.dtype(np.float32))
+    first[:] = 1
+    larger = memory.array((125, 8), np.dtype(np.float32))
+    assert np.shares_memory(first, larger)
+    assert (larger[:100] == 1).all()
+    assert np.shares_memory(larger, memory.array((50, 2), np.dtype(np.float64)))
+    assert not np.shares_memory(larger, memory.array((126, 8), np.dtype(np.float32)))

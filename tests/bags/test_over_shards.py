@@ -4,15 +4,19 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 
 import numpy as np
 import pytest
 
 from lapsvm.bags import Bags
-from lapsvm.bags.passes import _Prefetcher
+from lapsvm.bags.opening import _opening_threads, prefetched_blocks
+from lapsvm.bags.passes import ChunkQueue, _Prefetcher
+from lapsvm.bags.requests import Means
 from lapsvm.bags.scoring import Block
 from lapsvm.bags.selection import Chunk
 from lapsvm.bags.stores.memory import as_bytes
+from lapsvm.bags.stores.parts import Buffer, FilePart
 from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import NotFiniteError, OptionError, ShardError
 from lapsvm.features import read_shard, write_shard
@@ -26,8 +30,8 @@ TYPES = (np.float16, BFLOAT16, np.float32)
 
 @pytest.fixture(autouse=True)
 def _no_room(monkeypatch):
-    """Let a budget hold what it says, without the room for blocks that are read ahead."""
-    monkeypatch.setattr("lapsvm.bags.opening.PREFETCH_BYTES", 0)
+    """Let a budget hold what it says, without the room for prefetched blocks."""
+    monkeypatch.setattr("lapsvm.bags.opening.prefetched_blocks", lambda _, __, threads: (threads + 2, 0))
     monkeypatch.setattr("lapsvm.bags.opening.INDEX_BYTES", 0)
 
 
@@ -98,6 +102,23 @@ def test_training_is_the_same_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(found.coef, wanted.coef)
 
 
+def test_classes_that_begin_at_the_same_time_read_means_once(monkeypatch):
+    arrays, seen = [np.ones((256, 3), np.float16) * bag for bag in range(9)], []
+    bags = Bags.from_arrays(arrays, threads=4)
+    one = Means.answer
+    monkeypatch.setattr(Means, "answer", lambda *given: (seen.append(len(given[1].starts)), one(*given))[1])
+    with bags.keeping_means(), ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: bags.means(), range(8)):
+            np.testing.assert_array_equal(found[:, 0], np.arange(9))
+    assert sum(seen) == 9
+    bags._store.array[:] = 5  # an array of a user, who may change it afterwards
+    assert (bags.means() == 5).all()
+    problem = LatentProblem(np.where(np.arange(9) % 2, 1, -1))
+    seen.clear()
+    fit_many([problem, problem], bags)
+    assert sum(seen) == 9
+
+
 def test_the_means_of_bags_are_read_once(tmp_path, monkeypatch):
     arrays = [np.full((size, 3), size, dtype=np.float16) for size in (20, 50, 30)]
     bags = Bags.open(write_run(tmp_path, arrays, np.float16, 1), "trainval", memory=0)
@@ -120,14 +141,16 @@ def test_a_budget_decides_which_shards_stay(tmp_path):
     assert parts_in_memory(Bags.open(run, "trainval", memory=0)) == 6 * [False]
 
 
-def test_every_shard_is_visited_once_in_order_and_as_it_is_transformed(tmp_path):
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("memory", [10_000, "1G"])
+def test_every_shard_is_visited_once_in_order_and_as_it_is_transformed(memory, threads, tmp_path):
     arrays = drawn(np.float32)
     run, watcher = write_run(tmp_path / "run", arrays, np.float32, 4), Watcher()
 
     def halved(features):
         return features[:, :10] - features[:, 10:20]
 
-    bags = Bags.open(run, "trainval", memory=10_000, transform=halved, visit=watcher)
+    bags = Bags.open(run, "trainval", threads=threads, memory=memory, transform=halved, visit=watcher)
     expected = Bags.from_arrays([halved(array) for array in arrays])
     np.testing.assert_array_equal(np.concatenate(watcher.seen), np.concatenate([halved(array) for array in arrays]))
     w = np.arange(10.0)
@@ -178,6 +201,14 @@ def test_a_shard_that_is_another_one_by_now_is_refused_and_named(harm, tmp_path)
             ask()
 
 
+def queue_of(chunks, in_memory):
+    """Return a queue whose first chunks are in memory."""
+    queue = ChunkQueue(None, [])
+    queue.in_memory.extend(chunks[:in_memory])
+    queue.in_files.extend(chunks[in_memory:])
+    return queue
+
+
 @pytest.mark.parametrize("in_files", [False, True])
 def test_an_error_leaves_no_chunk_to_the_other_threads(in_files):
     chunks = [Chunk(0, first, first + 1) for first in range(20)]
@@ -189,7 +220,9 @@ def test_an_error_leaves_no_chunk_to_the_other_threads(in_files):
         raise RuntimeError("no more")
 
     with ThreadPoolExecutor(1) as reader:
-        ahead = _Prefetcher(*([], chunks) if in_files else (chunks, []), lambda *_: block, reader, 3)
+        ahead = _Prefetcher(
+            queue_of(chunks, 0 if in_files else len(chunks)), lambda *_: block, reader, [Buffer() for _ in range(5)]
+        )
         with pytest.raises(RuntimeError, match="no more"):
             ahead.consume(fail)
         ahead.consume(fail)
@@ -201,9 +234,61 @@ def test_every_chunk_is_seen_once_by_several_threads():
     block = Block(np.zeros((1, 1)), np.array([0]), np.array([1]))
     seen = []
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(4) as pool:
-        ahead = _Prefetcher(chunks[:100], chunks[100:], lambda *_: block, reader, 4)
+        ahead = _Prefetcher(queue_of(chunks, 100), lambda *_: block, reader, [Buffer() for _ in range(6)])
         list(pool.map(lambda _: ahead.consume(lambda chunk, _: seen.append(chunk)), range(4)))
     assert sorted(seen) == chunks
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 5])
+def test_passes_over_files_take_turns_in_few_blocks(blocks, tmp_path, monkeypatch):
+    """Eight passes of four threads at the same time read one block at a time, into as many as may be."""
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 10)
+    monkeypatch.setattr("lapsvm.bags.opening.prefetched_blocks", lambda *_: (blocks, 0))
+    arrays, reading, most = drawn(np.float16), Lock(), set()
+    bags = Bags.open(write_run(tmp_path, arrays, np.float16, 4), "trainval", memory=0, threads=4)
+    block = FilePart.block
+
+    def alone(part, starts, stops, buffer):
+        assert reading.acquire(blocking=False)
+        try:
+            most.add(id(buffer))
+            return block(part, starts, stops, buffer)
+        finally:
+            reading.release()
+
+    monkeypatch.setattr(FilePart, "block", alone)
+    vectors = np.random.default_rng(0).normal(size=(8, 21))
+    expected = Bags.from_arrays(arrays)
+    with ThreadPoolExecutor(8) as pool:
+        for weights, found in zip(vectors, pool.map(bags.best, vectors), strict=True):
+            np.testing.assert_array_equal(found.score, expected.best(weights).score)
+    assert len(most) == blocks
+
+
+def part_of(rows, dim, combined=None):
+    """Return the part of a shard of float16 features, of which bags see as many as are combined."""
+    transform = None if combined is None else lambda features: features[:, :combined]
+    return FilePart(Path("none"), 0, (rows, dim), np.dtype(np.float16), transform)
+
+
+def test_blocks_take_a_quarter_of_the_memory_or_are_three():
+    """A chunk of 512 features is 8,192 windows, 8 MiB; where bags see half of them, it is read beside what they see."""
+    files, MB = [part_of(50_000, 512)], 1 << 20
+    assert prefetched_blocks(files, None, 16) == (18, 8 * MB)
+    assert prefetched_blocks(files, 4 * 8 * 7 * MB, 16) == (7, 8 * MB)
+    assert prefetched_blocks(files, 4 * 8 * 70 * MB, 16) == (18, 8 * MB)
+    assert prefetched_blocks(files, 0, 16) == (3, 8 * MB)
+    assert prefetched_blocks([part_of(50_000, 512, 256)], 0, 1) == (3, 12 * MB)
+    assert prefetched_blocks([part_of(100, 512)], 0, 1) == (3, 100 * 1024)
+
+
+def test_as_many_shards_are_opened_at_the_same_time_as_memory_admits():
+    files = [part_of(1000, 512, 256), part_of(2000, 512, 256)]  # the larger one takes 3,072,000 bytes while it is read
+    assert _opening_threads(files, None, 0, 16) == 16
+    assert _opening_threads(files, 3_072_000 * 8 * 5, 3_072_000 * 8 * 5, 16) == 5
+    assert _opening_threads(files, 3_072_000 * 7, 0, 16) == 7
+    assert _opening_threads(files, 0, 0, 16) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 3])

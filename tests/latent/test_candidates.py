@@ -235,9 +235,10 @@ def test_a_pool_holds_what_is_wished_for_and_nothing_else():
         assert pool.n_rows == len(np.unique(np.concatenate(wishes)))
         for owner, needed in enumerate(wishes):
             assert np.array_equal(pool.available(owner), np.sort(needed))
-            assert np.allclose(pool.scores(weights, needed), bags._store.array[needed] @ weights, rtol=0, atol=1e-12)
-            total = pool.weighted_sum(np.arange(len(needed)), needed)
-            assert np.allclose(total, np.arange(len(needed)) @ bags._store.array[needed], rtol=0, atol=1e-9)
+            addresses, rows = pool.addresses(needed), bags._store.array[needed]
+            assert np.allclose(pool.scores(weights, addresses), rows @ weights, rtol=0, atol=1e-12)
+            total = pool.weighted_sum(np.arange(len(needed)), addresses)
+            assert np.allclose(total, np.arange(len(needed)) @ rows, rtol=0, atol=1e-9)
     pool.release(0)
     pool.update()
     assert pool.n_rows == len(np.unique(np.concatenate(wishes[1:])))
@@ -254,6 +255,19 @@ def test_where_memory_is_short_the_better_half_of_the_spare_windows_is_held():
         assert np.array_equal(pool.available("one"), spare[:, :held].ravel())
     found = on_candidates(LatentProblem(planted(13)[1], C=10.0), bags)
     assert found.converged
+
+
+def test_a_pool_that_grows_a_little_keeps_its_memory(monkeypatch):
+    monkeypatch.setattr("lapsvm.latent.scheduling.pool.BATCH_BYTES", 7 * 6 * 8)  # of seven windows
+    bags, _, _ = planted(15)
+    pool, memory = Pool(bags, COUNT), []
+    for count in (40, 60, 80, 81):
+        pool.request("one", WindowRequest(np.arange(count), np.empty((0, 0), dtype=np.intp)))
+        pool.update()
+        memory.append(pool._rows)
+        assert np.array_equal(pool._rows[pool._slots[:count]], bags._store.array[:count])
+    assert memory[0] is memory[1] is memory[2]
+    assert memory[3] is not memory[2]
 
 
 def test_memory_for_the_needed_windows_alone_still_ends_certified(monkeypatch):

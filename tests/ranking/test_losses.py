@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, OptionError
-from lapsvm.ranking import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankBiased
+from lapsvm.ranking import APLoss, AUCLoss, MRRLoss, NDCGLoss, PartialAUCLoss, PosAtTopLoss, RankBiased
 from lapsvm.ranking.losses import RankLoss, as_loss
 from lapsvm.ranking.reference import all_rankings, negatives_above
 
 # the CVPR paper's example, order + + - + - + - -: negatives above its positives
 EXAMPLE = np.array([0, 0, 1, 2])
-LOSSES = [APLoss(), NDCGLoss(), AUCLoss(), MRRLoss(), PosAtTopLoss(), NDCGLoss("reciprocal"), NDCGLoss(k=4)]
+PARTIAL = [PartialAUCLoss(0.3), PartialAUCLoss(0.6), PartialAUCLoss(1)]
+NAMED = [APLoss(), NDCGLoss(), AUCLoss(), MRRLoss(), PosAtTopLoss()]
+LOSSES = [*NAMED, NDCGLoss("reciprocal"), NDCGLoss(k=4), *PARTIAL]
 
 
 def chakrabarti(ranks):
@@ -25,6 +27,33 @@ def test_the_papers_example_has_the_papers_losses():
     assert AUCLoss().value(EXAMPLE, 4) == 3 / 16
     assert MRRLoss().value(EXAMPLE, 4) == 0
     assert PosAtTopLoss().value(EXAMPLE, 4) == 2 / 4
+    assert PartialAUCLoss(0.5).value(EXAMPLE, 4) == (1 / 2 + 2 / 2) / 4
+    assert PartialAUCLoss(0.375).value(EXAMPLE, 4) == pytest.approx(
+        (1 / 1.5 + 1.5 / 1.5) / 4
+    )  # one negative and a half
+
+
+def test_the_partial_area_lies_between_the_top_and_all_negatives():
+    for n_pos, n_neg in ((1, 3), (3, 1), (3, 4)):
+        for ranks in all_rankings(n_pos, n_neg):
+            above = negatives_above(ranks, n_pos)
+            found = {share: PartialAUCLoss(share).value(above, n_neg) for share in (0.01, 1 / n_neg, 0.5, 0.75, 1)}
+            assert found[0.01] == found[1 / n_neg] == PosAtTopLoss().value(above, n_neg)
+            assert found[1] == pytest.approx(AUCLoss().value(above, n_neg), abs=1e-15)
+            for share, value in found.items():
+                missed = np.mean(above >= max(1, share * n_neg))
+                assert missed - 1e-15 <= value <= PosAtTopLoss().value(above, n_neg) + 1e-15
+
+
+@pytest.mark.parametrize("max_fpr", [0, -0.1, 1.1, float("nan"), float("inf")])
+def test_a_budget_of_false_alarms_is_a_share(max_fpr):
+    with pytest.raises(InputError, match=r"max_fpr must be above 0 and at most 1, got "):
+        PartialAUCLoss(max_fpr)
+
+
+def test_a_budget_that_is_no_number_is_refused():
+    with pytest.raises(InputError, match="max_fpr"):
+        PartialAUCLoss("all")
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -43,6 +72,7 @@ def test_chakrabartis_discount_is_refused_where_convexity_fails():
 def test_a_loss_is_represented_without_addresses():
     assert repr(NDCGLoss()) == "NDCGLoss(log_discount)"
     assert repr(NDCGLoss("reciprocal", k=4)) == "NDCGLoss(CutOff(reciprocal_discount, k=4))"
+    assert repr(PartialAUCLoss(0.05)) == "PartialAUCLoss(0.05)"
     assert repr(NDCGLoss(RankBiased(0.5))) == "NDCGLoss(RankBiased(0.5))"
 
 

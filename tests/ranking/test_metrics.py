@@ -10,6 +10,7 @@ from lapsvm.ranking import (
     AUCLoss,
     MRRLoss,
     NDCGLoss,
+    PartialAUCLoss,
     PosAtTopLoss,
     average_precision,
     ndcg,
@@ -52,6 +53,17 @@ def test_a_loss_is_one_minus_its_metric(metric, loss):
         negatives = scores[~labels]
         above = np.sort([np.count_nonzero(negatives > score) for score in scores[labels]])
         assert metric(scores, labels) == pytest.approx(1 - loss.value(above, len(negatives)), rel=1e-12)
+
+
+@pytest.mark.parametrize("max_fpr", [0.013, 0.1, 0.5, 0.777, 1.0])
+def test_the_partial_area_is_that_of_scikit_learn(max_fpr):
+    """Without ties; scikit-learn moves the area of chance to 1/2."""
+    scores, labels = example(0, 15)
+    above = np.sort([np.count_nonzero(scores[~labels] > score) for score in scores[labels]])
+    found = 1 - PartialAUCLoss(max_fpr).value(above, np.count_nonzero(~labels))
+    chance = max_fpr / 2
+    moved = roc_auc_score(labels, scores, max_fpr=max_fpr) if max_fpr < 1 else roc_auc_score(labels, scores)
+    assert found == pytest.approx((2 * moved - 1) * (1 - chance) + chance, rel=1e-12)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lapsvm.ranking import NDCGLoss, RankBiased, RankLoss, most_violated_ranking
+from lapsvm.ranking import NDCGLoss, PartialAUCLoss, RankBiased, RankLoss, most_violated_ranking
 
 TABLE = 1 / np.arange(1, 60) ** 2 - 1 / 3600
 
@@ -59,6 +59,7 @@ LOSSES = {
     "ndcg callable": (NDCGLoss(lambda i: 1 / (3.0 + i)), gain(lambda places: 1 / (3.0 + places))),
     "mrr": ("mrr", lambda above: 1 - 1 / (1 + above[..., 0])),
     "pos_at_top": ("pos_at_top", lambda above: np.mean(above > 0, axis=-1)),
+    "partial_auc": (PartialAUCLoss(0.0123), lambda above: np.mean(np.minimum(above, 110.7) / 110.7, axis=-1)),
     "user's": (Halving(), lambda above: np.mean(1 - 0.5**above, axis=-1)),
 }
 

@@ -12,6 +12,7 @@ from lapsvm.ranking import (
     AUCLoss,
     MRRLoss,
     NDCGLoss,
+    PartialAUCLoss,
     PosAtTopLoss,
     RankBiased,
     RankLoss,
@@ -53,6 +54,14 @@ class TestMRR(RankLossLaws):
 
 class TestPosAtTop(RankLossLaws):
     loss = PosAtTopLoss()
+
+
+class TestPartialAUC(RankLossLaws):
+    loss = PartialAUCLoss(0.37)
+
+
+class TestPartialAUCOfTheTop(RankLossLaws):
+    loss = PartialAUCLoss(1e-9)
 
 
 class PlainAP(RankLoss):

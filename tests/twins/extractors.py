@@ -131,3 +131,33 @@ def letterboxed(picture: Array, cell: int, rows: int, columns: int) -> tuple[Flo
     for channel in range(channels):
         seen[: cell * shown_rows, : cell * shown_columns, channel] = down @ picture[:, :, channel] @ across.T
     return seen, (shown_rows, shown_columns)
+
+
+def warped_window(pixels: Array, box: Sequence[float] | Array, size: int, context: int, mean: Array) -> Float64:
+    """Return a window (size, size, 3) warped with its context, the pixels outside of the picture filled with `mean`.
+
+    Between centres of pixels the picture is bilinear, beyond the outermost ones constant.
+    """
+    height, width = pixels.shape[:2]
+    x1, y1, x2, y2 = (float(value) for value in box)
+    own = size - 2 * context
+    square = np.empty((size, size, 3))
+    for row in range(size):
+        for column in range(size):
+            # own pixels cover the box evenly; `context` more lie on each side of it
+            x = x1 + (column + 0.5 - context) * (x2 - x1) / own
+            y = y1 + (row + 0.5 - context) * (y2 - y1) / own
+            is_inside = 0 <= x < width and 0 <= y < height
+            square[row, column] = bilinear(pixels, x, y) if is_inside else mean
+    return square
+
+
+def bilinear(pixels: Array, x: float, y: float) -> Float64:
+    """Return the colour of a picture at a place, where the first pixel's centre is at (0.5, 0.5)."""
+    height, width = pixels.shape[:2]
+    x, y = min(max(x - 0.5, 0.0), width - 1.0), min(max(y - 0.5, 0.0), height - 1.0)
+    colour = np.zeros(3)
+    for row in range(int(y), min(int(y) + 2, height)):
+        for column in range(int(x), min(int(x) + 2, width)):
+            colour += pixels[row, column] * (max(0.0, 1 - abs(column - x)) * max(0.0, 1 - abs(row - y)))
+    return colour

@@ -1,18 +1,24 @@
 """The windows of a set, part after part: one array, or arrays and files of which each holds consecutive windows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.requests import Answer, PassQuery
+from lapsvm.bags.scoring import Block, as_stored
 from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.parts import MemoryPart, Part
+from lapsvm.bags.stores.parts import Buffer, MemoryPart, Part, PrefetchMemory
 from lapsvm.bfloat16 import narrowed, widened
 from lapsvm.errors import InputError, ShapeError
+
+WORTH_DEVICE = 1 << 20
+"""Products of single windows' scores; a processor is done with fewer before a device has answered."""
 
 
 class RemoteWindows(Protocol):
@@ -25,19 +31,57 @@ class RemoteWindows(Protocol):
         """Return copies (m, d) of rows, in their order."""
 
 
-class Device(Protocol):
-    """A device with copies of windows that finds the best among them."""
+Taker = Callable[[int], Sequence[Chunk]]
+"""Returns chunks of about this number of windows that nobody has computed; none at the end."""
+Reader = Callable[[Chunk, Buffer | None], Block]
+"""Returns the windows of a chunk, in the buffer if they are read from a file."""
 
-    def holds(self, part: int, stop: int) -> bool:
-        """Return whether the device has the rows of a part before `stop`."""
+
+class DeviceShare(Protocol):
+    """One device with copies of windows first .. stop - 1 of a store."""
+
+    first: int
+
+    @property
+    def stop(self) -> int:
+        """The end of the windows."""
+
+    def prepared(self, weights: Float64) -> Any:
+        """Return the columns of `weights` (d, k) on the device."""
 
     def best(
-        self, selection: Selection, bounds: Index, chunks: Sequence[Chunk], weights: Float64
-    ) -> Iterator[tuple[Chunk, Index]]:
-        """Yield chunks of bags, with the best window (n, k) of each bag for the columns of `weights`."""
+        self, selection: Selection, runs: Sequence[range], columns: Any
+    ) -> Iterator[tuple[range, tuple[Index, Float64]]]:
+        """Yield runs of bags that lie here with the best window (n, k) of each bag, and its score."""
 
-    def rows(self, part: int, rows: Index) -> Array:
-        """Return copies of rows of a part, as stored."""
+    def means(self, selection: Selection, runs: Sequence[range]) -> Iterator[tuple[range, Float64]]:
+        """Yield runs of bags that lie here with the mean (n, d) of the windows of each."""
+
+    def streamed(
+        self, selection: Selection, take: Taker, read: Reader, columns: Any
+    ) -> Iterator[tuple[Chunk, Block, tuple[Index, Float64]]]:
+        """Yield other chunks, which are copied here, with their windows in memory and the same."""
+
+
+class Device(Protocol):
+    """Devices with copies of windows that find the best among them."""
+
+    @property
+    def shares(self) -> Sequence[DeviceShare]:
+        """What each device has."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many windows the devices have, the store's first ones."""
+
+    def rows(self, rows: Index) -> Array:
+        """Return copies of rows that the devices have, as stored."""
+
+    def scores(self, rows: Index, weights: Float64) -> Float64:
+        """Return the float64 score (m,) of rows that the devices have by `weights` (d,), bit for bit a processor's."""
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Return the context of a pass."""
 
 
 class Store:
@@ -54,13 +98,15 @@ class Store:
         if they take at most an eighth of the memory of the windows. Not for an array that its owner may change.
     remote : RemoteWindows, optional
         The processes that hold the windows, if this one does not.
+    prefetch_memory : PrefetchMemory, optional
+        The memory into which passes read files; by default as many blocks as threads use.
 
     Attributes
     ----------
     device : Device or None
-        The device on which passes find the best of some windows.
-    means : dict or None
-        Cached means (d,) of bags, by first row and end; None without a cache.
+        The devices on which passes find the best of some windows.
+    means : MeanCache or None
+        Cached means of bags; None without a cache.
     """
 
     def __init__(
@@ -70,11 +116,12 @@ class Store:
         *,
         sizes: Index | None = None,
         remote: RemoteWindows | None = None,
+        prefetch_memory: PrefetchMemory | None = None,
     ):
-        self.parts, self.remote = tuple(parts), remote
+        self.parts, self.remote, self.prefetch_memory = tuple(parts), remote, prefetch_memory or PrefetchMemory()
         self.device: Device | None = None
         caches_means = sizes is not None and 8 * len(sizes) * self.dtype.itemsize <= int(sizes.sum())
-        self.means: dict[tuple[int, int], Float64] | None = {} if caches_means else None
+        self.means = MeanCache(self.dim) if caches_means else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
         self._row_cache = _RowCache(int(self.bounds[-1]), cached_rows) if cached_rows else None
 
@@ -97,11 +144,25 @@ class Store:
         """Return the part of each row."""
         return np.searchsorted(self.bounds, rows, side="right") - 1
 
+    def checked(self, rows: Index) -> Index:
+        """Return these rows; InputError if there is none of this number, since kernels do not check."""
+        if len(rows) and not 0 <= rows.min() <= rows.max() < self.bounds[-1]:
+            raise InputError(f"addresses must be from 0 to {self.bounds[-1] - 1}, got {rows.min()} to {rows.max()}.")
+        return rows
+
+    def device_of(self, rows: Index) -> Device | None:
+        """Return the devices if they have all of these rows."""
+        device = self.device
+        return device if device is not None and len(rows) and rows.max() < device.n_rows else None
+
     def take(self, rows: Index) -> Array:
         """Return copies (m, d) of rows, in their order."""
         only = self._only_part(rows)
         if only is not None and self.parts[only].resident:
             return self.parts[only].take(rows - self.bounds[only])
+        device = self.device_of(rows)
+        if device is not None:
+            return device.rows(rows)
         copies = np.empty((len(rows), self.dim), dtype=self.dtype)
         missing = np.arange(len(rows)) if self._row_cache is None else self._row_cache.get(rows, copies)
         if self.remote is not None and len(missing):
@@ -112,9 +173,46 @@ class Store:
         owners = self.part_of(rows[missing])
         for part in np.unique(owners).tolist():
             positions = missing[owners == part]
+            device = None if self.parts[part].resident else self.device_of(rows[positions])
+            if device is not None:
+                copies[positions] = device.rows(rows[positions])
+                continue
             copies[positions] = features = self.parts[part].take(rows[positions] - self.bounds[part])
             self.cache(part, rows[positions], features)
         return copies
+
+    def score_rows(self, rows: Index, weights: Float64) -> Float64:
+        """Return the float64 score (m,) of rows by `weights` (d,), on a device that has them if that is faster."""
+        device = self.device_of(rows)
+        if device is not None and (self.array is None or len(rows) * self.dim >= WORTH_DEVICE):
+            return device.scores(rows, weights)
+        features, places = self._in_memory(rows)
+        scores = np.empty((len(rows), 1))
+        _kernel.row_scores(features, places[:, None], weights[None], scores)
+        return scores[:, 0]
+
+    def sum_rows(self, rows: Index, coefficients: Float64) -> Float64:
+        """Return the float64 sum (d,) of coefficients[i] times row rows[i], added in this order."""
+        total = np.zeros(self.dim)
+        _kernel.add_rows(*self._in_memory(rows), coefficients, total)
+        return total
+
+    def _in_memory(self, rows: Index) -> tuple[Array, Index]:
+        """Return an array for the kernels that holds these rows, and their indices in it."""
+        array = self.array
+        return (as_stored(self.take(rows)), np.arange(len(rows))) if array is None else (as_stored(array), rows)
+
+    @contextmanager
+    def keeping_means(self, n_bags: int) -> Iterator[None]:
+        """Cache means of so many bags while the windows surely stay as they are, if these take much more memory."""
+        if self.means is not None or 8 * n_bags * self.dtype.itemsize > self.bounds[-1]:
+            yield
+            return
+        self.means = MeanCache(self.dim)
+        try:
+            yield
+        finally:
+            self.means = None
 
     def cache(self, part: int, rows: Index, features: Array) -> None:
         """Cache copies of these rows if their part lies in a file."""
@@ -150,7 +248,7 @@ def appended(store: Store, selection: Selection, windows: Mapping[int, ArrayLike
     ends = store.bounds[-1] + np.cumsum([len(rows) for rows in copied])
     starts, stops = selection.starts.copy(), selection.stops.copy()
     starts[bags], stops[bags] = np.append(store.bounds[-1], ends[:-1]), ends
-    larger = Store([*store.parts, MemoryPart(np.concatenate(copied))])
+    larger = Store([*store.parts, MemoryPart(np.concatenate(copied))], prefetch_memory=store.prefetch_memory)
     larger.device = store.device
     return larger, Selection(starts, stops, _excluded(selection, {bag: len(rows) for bag, rows in new.items()}))
 
@@ -168,6 +266,27 @@ def _excluded(selection: Selection, counts: Mapping[int, int]) -> Array | None:
         return None
     places = np.repeat(selection.offsets[1:][list(counts)], list(counts.values()))
     return np.insert(selection.excluded, places, False)
+
+
+class MeanCache:
+    """Means of bags.
+
+    Attributes
+    ----------
+    rows : dict
+        The row of each bag's mean, by the bag's first row and end.
+    vectors : (n, d) float64
+        The means.
+    """
+
+    def __init__(self, dim: int):
+        self.rows: dict[tuple[int, int], int] = {}
+        self.vectors: Float64 = np.empty((0, dim))
+
+    def add(self, bags: Sequence[tuple[int, int]], means: Float64) -> None:
+        """Add the means (m, d) of bags."""
+        self.rows |= dict(zip(bags, range(len(self.vectors), len(self.vectors) + len(bags)), strict=True))
+        self.vectors = np.concatenate([self.vectors, means])
 
 
 class _RowCache:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ def transformed(transform: Transform | None, features: Array) -> Array:
 
 
 class Visitor(Protocol):
-    """Receives the features of every shard once, such as `lapsvm.features.BlockNorms`."""
+    """Receives the features of shards, a copy for each, such as `lapsvm.features.BlockNorms`."""
 
     def add(self, features: Array) -> object:
         """Process the features (m, d) of one shard."""
@@ -50,7 +51,7 @@ class ReadOptions:
     transform : callable, optional
         Maps stored features to those that bags see.
     visit : Visitor, optional
-        Receives every shard's features, transformed, in order.
+        A copy of it receives every shard's features, transformed; the copies are merged in order.
     """
 
     verify: bool = False
@@ -218,14 +219,45 @@ def check_finite(features: Array, path: Path) -> None:
 
 
 class Buffer:
-    """Memory into which blocks are read, one after the other; it grows to the size of the largest."""
+    """Memory for arrays of which one lives at a time; it grows to the size of the largest.
 
-    def __init__(self) -> None:
-        self._bytes: Array = np.empty(0, dtype=np.uint8)
+    It asks for more than that, because the system clears every page of new memory when it is first written to, and none
+    that is not: arrays that grow a little use the pages of the former ones.
+
+    Parameters
+    ----------
+    memory : array, optional
+        The first memory, as long as arrays fit into it.
+    """
+
+    _SPARE = 4  # one part in 4 of an array that does not fit
+
+    def __init__(self, memory: Array | None = None) -> None:
+        self._bytes: Array = np.empty(0, dtype=np.uint8) if memory is None else memory.reshape(-1).view(np.uint8)
 
     def array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
         """Return an array in this memory; it overwrites the previous one."""
         size = shape[0] * shape[1] * dtype.itemsize
         if len(self._bytes) < size:
-            self._bytes = aligned_empty((size,), np.uint8)
+            self._bytes = aligned_empty((size + size // self._SPARE,), np.uint8)
         return self._bytes[:size].view(dtype).reshape(shape)
+
+
+class PrefetchMemory:
+    """The memory into which passes read blocks of files, in turns: one pass at a time.
+
+    Parameters
+    ----------
+    most : int, optional
+        Most blocks at once, at least 1.
+    """
+
+    def __init__(self, most: int | None = None):
+        self.turn = Lock()
+        self._most, self._buffers = most, list[Buffer]()
+
+    def buffers(self, wanted: int) -> list[Buffer]:
+        """Return memory for so many blocks, or for as many as may be; for the pass whose turn it is."""
+        count = wanted if self._most is None else min(wanted, self._most)
+        self._buffers += [Buffer() for _ in range(count - len(self._buffers))]
+        return self._buffers[:count]

@@ -154,8 +154,8 @@ class RemoteStore:
             sizes = np.array([self.parts[part].n_rows for part in assigned])
             begin = np.zeros(len(self.parts), dtype=np.intp)
             begin[list(assigned)] = np.cumsum(sizes) - sizes
-            part = self._parts_of(chosen.starts)
-            move = begin[part] - self._bounds[part]
+            owner = self._parts_of(chosen.starts)
+            move = begin[owner] - self._bounds[owner]
             moved = Selection(chosen.starts + move, chosen.stops + move, chosen.excluded)
             digest = blake2b(repr(assigned).encode(), digest_size=16)
             for array in (moved.starts, moved.stops, b"" if moved.excluded is None else moved.excluded):
@@ -233,7 +233,7 @@ class RemoteStore:
         """Move parts from the workers with the highest load per thread to idle ones."""
         for idle in [worker for worker in threads if worker not in self.assignment]:
             while self._owner:
-                rows = {name: sum(self.parts[part].n_rows for part in own) for name, own in self.assignment.items()}
+                rows = {name: sum(self.parts[part].n_rows for part in held) for name, held in self.assignment.items()}
                 busiest = max(rows, key=lambda name: (rows[name] / threads[name], name))
                 part = self.assignment[busiest][-1]
                 after = (rows.get(idle, 0) + self.parts[part].n_rows) / threads[idle]

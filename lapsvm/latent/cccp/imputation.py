@@ -87,9 +87,9 @@ def top_counts(bags: Bags, images: Index, top: float) -> Index:
 
 def top_windows(bags: Bags, images: Index, w: Float64, counts: Index) -> ImputedWindows:
     """Return the `counts` (m,) best windows of each image at `w`, best first; equal scores in their order."""
-    part = bags.subset(images)
-    scores = np.split(part.score_windows(w), part.offsets[1:-1])
-    chosen = [np.argsort(-own, kind="stable")[:count] for own, count in zip(scores, counts, strict=True)]
+    subset = bags.subset(images)
+    scores = np.split(subset.score_windows(w), subset.offsets[1:-1])
+    chosen = [np.argsort(-values, kind="stable")[:count] for values, count in zip(scores, counts, strict=True)]
     return ImputedWindows(bags, images, np.concatenate(chosen), counts)
 
 
@@ -116,7 +116,9 @@ class Trimming:
         scores = self._bags.score_windows(w)
         scores[self._ignored] = -np.inf
         parts = np.split(scores, self._inner)
-        return BestWindows(np.array([part.argmax() for part in parts]), np.array([part.max() for part in parts]))
+        return BestWindows(
+            np.array([values.argmax() for values in parts]), np.array([values.max() for values in parts])
+        )
 
     def renew(self, w: Float64) -> int:
         """Ignore each image's best windows at `w` where that lowers its score; return for how many images it does.
@@ -125,10 +127,10 @@ class Trimming:
         """
         parts, ignored = np.split(self._bags.score_windows(w), self._inner), np.split(self._ignored, self._inner)
         changed = 0
-        for scores, own, count in zip(parts, ignored, self._counts, strict=True):
+        for scores, left_out, count in zip(parts, ignored, self._counts, strict=True):
             order: Index = np.argsort(-scores, kind="stable")
-            if scores[order[count]] < scores[~own].max():
-                own[:] = False
-                own[order[:count]] = True
+            if scores[order[count]] < scores[~left_out].max():
+                left_out[:] = False
+                left_out[order[:count]] = True
                 changed += 1
         return changed

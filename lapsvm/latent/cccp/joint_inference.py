@@ -83,10 +83,10 @@ def as_rank_loss(loss: object) -> RankLoss:
     OptionError
         If it is not the loss of a ranking.
     """
-    found = as_loss(loss)
-    if not isinstance(found, RankLoss):
+    known = as_loss(loss)
+    if not isinstance(known, RankLoss):
         raise OptionError(f"loss must be one of rankings, got {loss!r}, which decomposes over the samples.")
-    return found
+    return known
 
 
 class _Side:
@@ -115,9 +115,9 @@ class _Side:
 
     def assigned(self, places: Float64) -> Index:
         """Return each sample's position."""
-        found = np.empty(len(self._order), dtype=np.intp)
-        found[self._order] = linear_sum_assignment(self._gains(places), maximize=True)[1]
-        return found
+        windows = np.empty(len(self._order), dtype=np.intp)
+        windows[self._order] = linear_sum_assignment(self._gains(places), maximize=True)[1]
+        return windows
 
     def _gains(self, places: Float64) -> Float64:
         return np.maximum(np.outer(self._highest, places), np.outer(self._lowest, places))

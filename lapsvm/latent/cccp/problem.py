@@ -54,8 +54,8 @@ class RankRisk:
 
     def violation(self, scores: Float64, labels: Float64) -> Violation:
         """Return the most violated ranking's plane."""
-        found = most_violated_ranking(scores, labels, loss=self.loss)
-        return Violation(found.loss, found.coefficients)
+        violated = most_violated_ranking(scores, labels, loss=self.loss)
+        return Violation(violated.loss, violated.coefficients)
 
 
 @dataclass(frozen=True)

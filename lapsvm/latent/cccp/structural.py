@@ -108,7 +108,7 @@ class StructuralTraining(Training):
             solution = yield from self._search(known, truth, tol, budget, proximity)
             budget -= solution.n_calls
             objective = objective_at(solution.w, _highest(known, solution.w), self._problem.C)
-            gap = relative_gap(objective, solution.dual, self._slack(solution))
+            gap = relative_gap(objective, solution.dual, solution.rounding)
             if gap <= tol or not solution.converged or budget < 1:
                 n_calls = self._problem.max_calls - budget
                 return solution._replace(objective=objective, gap=gap, n_calls=n_calls, converged=gap <= tol)
@@ -184,7 +184,7 @@ class StructuralTraining(Training):
         if solution.objective < at_zero * (1 - _ROUNDING):
             return solution
         # the certificate of w = 0, whose objective is exact
-        gap = relative_gap(at_zero, solution.dual, self._slack(self._end.solution))
+        gap = relative_gap(at_zero, solution.dual, self._end.solution.rounding)
         return replace(solution, coef=np.zeros_like(solution.coef), objective=at_zero, gap=gap)
 
     def _check_fall(self, last: float, objective: float) -> None:

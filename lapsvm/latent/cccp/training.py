@@ -173,8 +173,8 @@ class Training:
         C, best = self._problem.C, np.inf
         options: dict[str, Any] = {"start": self._w, "planes": planes, "proximity": proximity}
         # on candidates the objective is a lower bound, which planes of passes over all windows may exceed
-        exact = self._all_bags.exact and not self._on_candidates
-        steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, exact=exact, **options)
+        options["exact"] = not self._on_candidates
+        steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, **options)
         w = next(steps)
         while True:
             answer = self._answer if w is self._w else (yield from self._query(w))
@@ -186,10 +186,6 @@ class Training:
             except StopIteration as end:
                 solution: Solution = end.value
                 return solution
-
-    def _slack(self, solution: Solution) -> float:
-        """Return the tolerance for a lower bound above an objective over all windows."""
-        return solution.rounding if self._all_bags.exact else np.inf
 
     def _query(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
         """Return every bag's best window at `w`."""

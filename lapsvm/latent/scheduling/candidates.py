@@ -92,6 +92,7 @@ class CandidateView:
     def take(self, windows: Index) -> None:
         """Replace the candidates by these sorted windows; those that were best once stay marked."""
         best_once, self._windows = self.best_once, windows
+        self._addresses = self._pool.addresses(windows)
         self._bag = np.searchsorted(self._pool.bags.offsets, windows, side="right") - 1
         self._begin = np.flatnonzero(np.diff(self._bag, prepend=-1))
         self._rank = np.cumsum(np.diff(self._bag, prepend=-1) > 0) - 1
@@ -104,7 +105,7 @@ class CandidateView:
 
     def best(self, w: Float64) -> BestWindows:
         """Return the best candidate of each bag, the first of equal ones; a bag without any has the score -inf."""
-        scores = self._pool.scores(w, self._windows)
+        scores = self._pool.scores(w, self._addresses)
         highest = np.maximum.reduceat(scores, self._begin)
         equal = np.flatnonzero(scores == highest[self._rank])
         best = equal[np.diff(self._rank[equal], prepend=-1) > 0]
@@ -116,7 +117,7 @@ class CandidateView:
 
     def best_of(self, images: Index, w: Float64, counts: Index) -> Index:
         """Return the `counts` best candidates of each image, image after image, best first."""
-        scores = self._pool.scores(w, self._windows)
+        scores = self._pool.scores(w, self._addresses)
         chosen = []
         for image, count in zip(images, counts, strict=True):
             rows = slice(*np.searchsorted(self._bag, [image, image + 1]))
@@ -126,11 +127,11 @@ class CandidateView:
 
     def score_rows(self, weights: Float64, bags: Index, index: Index) -> Float64:
         """Return the score of window index[i] of bag bags[i], a candidate, as `Bags.score_rows` does."""
-        return self._pool.scores(weights, self._first[bags] + index)
+        return self._pool.scores(weights, self._pool.addresses(self._first[bags] + index))
 
     def sum_rows(self, coefficients: Float64, bags: Index, index: Index) -> Float64:
         """Return the sum of coefficients[i] times window index[i] of bag bags[i], as `Bags.sum_rows` does."""
-        return self._pool.weighted_sum(coefficients, self._first[bags] + index)
+        return self._pool.weighted_sum(coefficients, self._pool.addresses(self._first[bags] + index))
 
 
 class CandidateTraining(Training):
@@ -207,7 +208,7 @@ class CandidateTraining(Training):
         objective = objective_at(w, plane, self._problem.C)
         solution = end.solution._replace(
             objective=objective,
-            gap=relative_gap(objective, end.solution.dual, self._slack(end.solution)),
+            gap=relative_gap(objective, end.solution.dual, end.solution.rounding),
             planes=[*end.solution.planes, plane],
         )
         following, changed = self._impute(end.imputed)

@@ -65,8 +65,7 @@ def fit_many(
     -------
     list of LatentSolution
         In the order of `problems`; each is what training it alone gives, but for rounding, after which it may end at
-        another step within `tol`. On a GPU the number of weight vectors in a pass may break near ties (within the
-        rounding of float32 scores) differently.
+        another step within `tol`.
 
     Raises
     ------
@@ -80,8 +79,8 @@ def fit_many(
     ConvergenceWarning
         For each problem that stopped at max_calls or max_iter.
     """
-    found = _fit([[problem] for problem in problems], bags, progress, candidates, pass_counts, log)
-    return [solution for (solution,) in found]
+    fits = _fit([[problem] for problem in problems], bags, progress, candidates, pass_counts, log)
+    return [solution for (solution,) in fits]
 
 
 def fit_paths(
@@ -152,7 +151,7 @@ def _fit(
         pool.counts = counts
     source = _PassSource(data, pool, counts, log)
     trainings = [_PathTraining(number, path, data, pool) for number, path in enumerate(paths)]
-    with one_blas_thread(), _thread_map(data.threads, len(trainings)) as map_all:
+    with one_blas_thread(), data.keeping_means(), _thread_map(data.threads, len(trainings)) as map_all:
         running = trainings
         while running:
             map_all(_PathTraining.advance, running)

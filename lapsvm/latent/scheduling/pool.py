@@ -2,14 +2,15 @@
 
 The store may be larger than memory or lie on a disk. The candidates of all problems that share passes are copied from
 it, as they are stored, into one array. A window that several problems request, as folds and values of C do, is copied
-once; windows that no problem requests any more are evicted.
+once; windows that no problem requests any more are evicted. Where a GPU has all windows, they stay where they are.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,10 @@ from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.training import best_at_zero
 
+S = TypeVar("S")
+T = TypeVar("T")
 MOST_BYTES = 2 << 30
+BATCH_BYTES = 32 << 20  # windows that are copied at once
 _MOST_SHARE = 0.5  # of all windows; with more of them, passes over all would cost less
 
 
@@ -39,7 +43,7 @@ class PassCounts:
     candidate_bytes : int
         Bytes of candidates that this read.
     peak_candidate_bytes : int
-        Most bytes of candidates in memory at once.
+        Most bytes of copies of candidates in memory at once.
     """
 
     passes: int = 0
@@ -107,7 +111,8 @@ class Pool:
         self._slots = np.full(bags.n_windows, -1, dtype=np.int32)
         self._rows = np.empty((0, bags.dim), dtype=bags.dtype)
         self._held = np.empty(0, dtype=np.intp)  # the window in each slot
-        self._copies = bags.subset([0])  # replaced once windows are copied
+        self._in_place = bags.on_device  # nothing is copied
+        self._source = bags  # replaced once windows are copied
         self._counting = Lock()
 
     @property
@@ -118,7 +123,7 @@ class Pool:
     def best(self, weights: Float64) -> list[PassAnswer]:
         """Return the answers of one pass over all windows, one for each column of `weights` (d, k)."""
         best = self._sections.best(weights)
-        return [self._answer(best.column(j)) for j in range(weights.shape[1])]
+        return self._mapped(lambda j: self._answer(best.column(j)), range(weights.shape[1]))
 
     def _answer(self, best: BestWindows) -> PassAnswer:
         """Return the best windows of the bags, given those of their sections; the first of equal scores."""
@@ -150,17 +155,28 @@ class Pool:
     def update(self) -> None:
         """Copy the requested windows that are missing, in place of those that are no longer requested."""
         most = max((request.optional.shape[1] for request in self._requests.values()), default=0)
+        owners, requests = self._requests.keys(), self._requests.values()
         while True:
-            self._available = {
-                owner: self._union([request.needed, request.optional[:, :most].ravel()])
-                for owner, request in self._requests.items()
-            }
+            available = self._mapped(partial(self._wanted, most), requests)
+            self._available = dict(zip(owners, available, strict=True))
             windows = self._union(self._available.values())
             if len(windows) <= self._most or not most:
                 break
             most //= 2
-        self._replace(windows)
+        if not self._in_place:
+            self._replace(windows)
         self.counts.peak_candidate_bytes = max(self.counts.peak_candidate_bytes, self.n_rows * self._row_bytes)
+
+    def _mapped(self, function: Callable[[T], S], items: Collection[T]) -> list[S]:
+        """Return what the function returns for each item, on the threads of passes."""
+        if not items:
+            return []
+        with ThreadPoolExecutor(min(self.bags.threads, len(items))) as threads:
+            return list(threads.map(function, items))
+
+    def _wanted(self, most: int, request: WindowRequest) -> Index:
+        """Return the needed windows of a request, and of each row at most `most` others."""
+        return self._union([request.needed, request.optional[:, :most].ravel()])
 
     def _union(self, arrays: Iterable[Index]) -> Index:
         """Return all distinct windows, sorted, without -1; marks are faster than to sort those of many classes."""
@@ -183,7 +199,7 @@ class Pool:
             return
         self._slots[self._held[~kept]] = -1
         if len(windows) > len(self._rows):
-            self._grow(len(windows))
+            self._grow(max(len(windows), min(2 * len(windows), self._most)))
         # slots beyond the new number, and those of evicted windows, are emptied
         stay = kept & (np.arange(len(kept)) < len(windows))
         moved = self._held[kept & ~stay]
@@ -191,16 +207,19 @@ class Pool:
         held = np.empty(len(windows), dtype=np.intp)
         held[: len(stay)][stay[: len(windows)]] = self._held[stay]
         self._rows[slots[: len(moved)]] = self._rows[self._slots[moved]]
-        owners = np.searchsorted(self.bags.offsets, new, side="right") - 1
-        self._rows[slots[len(moved) :]] = self.bags.stored_rows(owners, new - self.bags.offsets[owners])
+        owners, free = np.searchsorted(self.bags.offsets, new, side="right") - 1, slots[len(moved) :]
+        step = max(1, BATCH_BYTES // self._row_bytes)
+        for batch in (slice(first, first + step) for first in range(0, len(new), step)):
+            index = new[batch] - self.bags.offsets[owners[batch]]
+            self._rows[free[batch]] = self.bags.stored_rows(owners[batch], index)
         held[slots] = np.append(moved, new)
         self._held, self._slots[held] = held, np.arange(len(held), dtype=np.int32)
         self.count_work(read_rows=len(new))
         if len(held):
-            self._copies = Bags(self._rows[: len(held)], [0, len(held)], self.bags.scale, threads=self.bags.threads)
+            self._source = Bags(self._rows[: len(held)], [0, len(held)], self.bags.scale, threads=self.bags.threads)
 
     def _grow(self, rows: int) -> None:
-        """Allocate memory for `rows` rows."""
+        """Allocate memory for `rows` rows; pages are cleared, and taken, when they are written to first."""
         larger = np.empty((rows, self._rows.shape[1]), dtype=self._rows.dtype)
         larger[: len(self._held)] = self._rows[: len(self._held)]
         self._rows = larger
@@ -212,13 +231,18 @@ class Pool:
             self.counts.candidate_bytes += scored_rows * self._row_bytes
             self.counts.bytes_read += read_rows * self._row_bytes
 
-    def scores(self, weights: ArrayLike, windows: Index) -> Float64:
-        """Return the score (m,) of windows in the pool, summed in float64."""
-        self.count_work(scored_rows=len(windows))
-        zeros = np.zeros(len(windows), dtype=np.intp)
-        return self._copies.score_rows(weights, zeros, self._slots[windows].astype(np.intp))
+    def addresses(self, windows: Index) -> Index:
+        """Return where available windows lie (m,), until the next `update`."""
+        if not self._in_place:
+            return self._slots[windows].astype(np.intp)
+        owners = np.searchsorted(self.bags.offsets, windows, side="right") - 1
+        return self.bags.addresses(owners, windows - self.bags.offsets[owners])
 
-    def weighted_sum(self, coefficients: ArrayLike, windows: Index) -> Float64:
-        """Return the float64 sum of coefficients[i] times windows[i], which the pool holds."""
-        zeros = np.zeros(len(windows), dtype=np.intp)
-        return self._copies.sum_rows(coefficients, zeros, self._slots[windows].astype(np.intp))
+    def scores(self, weights: ArrayLike, addresses: Index) -> Float64:
+        """Return the score (m,) of the windows at these addresses, summed in float64."""
+        self.count_work(scored_rows=len(addresses))
+        return self._source.score_at(weights, addresses)
+
+    def weighted_sum(self, coefficients: ArrayLike, addresses: Index) -> Float64:
+        """Return the float64 sum of coefficients[i] times the window at addresses[i]."""
+        return self._source.sum_at(coefficients, addresses)
