@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
 
 
 def submodules() -> set[str]:
-    """Return the names of the files and folders beside this one, and of the rooms, which may lie elsewhere."""
+    """Return the names of the files and folders beside this one, and of the rooms, which may lie in other folders."""
     from pkgutil import iter_modules
 
     here = {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from lapsvm._ext import halves as _kernel
+from lapsvm._ext import float16 as _kernel
 
 BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 """16 bits, 8 of them exponent: the range of float32 with 2 to 3 decimal digits."""
@@ -46,8 +46,8 @@ def narrowed(numbers: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Round numbers to a dtype; the input must be finite and within its range."""
     target = np.dtype(dtype)
     if target == np.float16 and numbers.dtype == np.float32 and numbers.ndim == 2:
-        halves = np.empty(numbers.shape, target)
-        return halves if to_float16(numbers, halves) else numbers.astype(target)
+        rounded = np.empty(numbers.shape, target)
+        return rounded if to_float16(numbers, rounded) else numbers.astype(target)
     if target != BFLOAT16 or numbers.dtype == BFLOAT16:
         return numbers.astype(target, copy=False)
     bits = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32)
@@ -63,7 +63,7 @@ def to_float16(numbers: NDArray[np.float32], out: NDArray[np.float16]) -> bool:
     bool
         Whether all numbers are finite and within the range of float16; otherwise some rows of `out` mean nothing.
     """
-    return _kernel.to_halves(np.ascontiguousarray(numbers), out.view(np.uint16))
+    return _kernel.from_float32(np.ascontiguousarray(numbers), out.view(np.uint16))
 
 
 def as_float32(features: NDArray[Any]) -> NDArray[np.float32]:
@@ -71,5 +71,5 @@ def as_float32(features: NDArray[Any]) -> NDArray[np.float32]:
     if features.dtype != np.float16:
         return widened(features).astype(np.float32, copy=False)
     singles = np.empty(features.shape, np.float32)
-    _kernel.from_halves(np.ascontiguousarray(features).view(np.uint16), singles)
+    _kernel.to_float32(np.ascontiguousarray(features).view(np.uint16), singles)
     return singles

@@ -49,13 +49,13 @@ def box_faults(boxes: ArrayLike, size: tuple[float, float] | None = None) -> lis
     is_outside = (np.maximum(-low, high - limits) > REACH) | (high <= 0) | (low >= limits)
     are_within_one = bool((np.abs(corners) <= _SHARE).all()) and limits.max() > SMALLEST
     are_shares = are_within_one and bool((corners != np.round(corners)).any())  # a box may be a pixel in a corner
-    found = {
+    faults = {
         NOT_NUMBERS: ~np.isfinite(corners).all(axis=1),
         EMPTY: (low >= high).any(axis=1),
         SHARES: np.full(len(corners), are_shares),
         OUTSIDE: is_outside.any(axis=1),
     }
-    flags = {fault: np.asarray(wrong).tolist() for fault, wrong in found.items()}
+    flags = {fault: np.asarray(wrong).tolist() for fault, wrong in faults.items()}
     return [next((fault for fault, wrong in flags.items() if wrong[row]), "") for row in range(len(corners))]
 
 

@@ -129,7 +129,10 @@ class Dataset(Protocol):
     """The interface of a data set.
 
     A reader may also have a method ``ignored_files()``, which returns a dict of kind (a suffix, "hidden") to the number
-    of files that it ignores; a run reports them.
+    of files that it ignores; a run reports them. An attribute ``split_note``, the end of a sentence, says how the
+    reader itself divided pictures into sets. A method ``masks(set_name)`` returns, for evaluation, picture id -> file
+    of its mask (see `lapsvm.pictures.masks`), or None for a picture without an object; only pictures of which this is
+    known are in it, and the method returns None where there is no mask.
 
     Attributes
     ----------
@@ -164,7 +167,7 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     ----------
     name : str
         One of the entry points of the group ``lapsvm.datasets``: "voc", "folder", "csv", "coco", "imagefolder",
-        "digits", or another registered reader.
+        "mvtec", "digits", or another registered reader.
     root : str or Path
         Its folder.
     **options

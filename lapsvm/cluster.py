@@ -244,8 +244,8 @@ class Cluster:
             content: bytes = future.result()
         except KilledWorker:
             raise ClusterError(
-                f"the same call lost several workers at {self.address}, as when memory runs out; lower --memory, or "
-                "look at their logs."
+                f"the same call lost several workers at {self.address}, as when memory runs out; lower the parameter "
+                "memory, or look at their logs."
             ) from None
         except (CancelledError, OSError) as error:
             if isinstance(error, CancelledError) or self._client.status != "running":

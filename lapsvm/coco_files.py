@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import check_distinct
-from lapsvm.box_faults import EMPTY, NO_BOX, NOT_NUMBERS, OUTSIDE, ROTATED, SHARES, is_rotated, left_out_sentence
+from lapsvm.box_faults import NO_BOX, NOT_NUMBERS, ROTATED, is_rotated, left_out_sentence
 from lapsvm.errors import AnnotationError, DataError, ResultsError
 from lapsvm.ground_truth import Size, object_faults
 from lapsvm.texts.reading import read_json
@@ -22,12 +22,6 @@ CROWD = "crowd regions"
 NO_CATEGORY = "of a category that the file does not list"
 RUN_LENGTHS = "with a mask in run lengths and no box"
 _BBOX_RULE = "four finite numbers as bbox (x, y, width, height)"
-_RULES = {
-    EMPTY: "a bbox with a width and a height above 0",
-    ROTATED: "an upright bbox, not a rotated one",
-    SHARES: "a bbox in pixels, not in shares of the picture's sides",
-    OUTSIDE: "a bbox in its picture",
-}
 
 
 @dataclass(frozen=True)
@@ -93,17 +87,14 @@ class CocoResult:
     corners: Corners
 
 
-def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> CocoFile:
-    """Read a file of annotations.
+def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
+    """Read a file of annotations; annotations of a category that it does not list are left out.
 
     Parameters
     ----------
     path : str or Path
     boxes : bool, default False
         Whether to read boxes. Segmentations are ignored.
-    strict : bool, default True
-        Whether a box that is not usable, and a category that the file does not list, is an error; if not, `faults`
-        counts them, and annotations without a category are left out; `without_category` names their pictures.
 
     Returns
     -------
@@ -114,9 +105,8 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     MissingError
         If there is no such file.
     AnnotationError
-        If it is not JSON or not a COCO file; an id occurs twice; two categories have the same name; an annotation has
-        a picture, or if `strict` a category, that the file does not list; or, with `boxes` and `strict`, a box is not
-        four finite numbers, is empty or rotated, or is not in its picture.
+        If it is not JSON or not a COCO file; an id occurs twice; two categories have the same name; or an annotation
+        has a picture that the file does not list.
     """
     path = Path(path)
     content = read_json(path, "file of annotations", AnnotationError)
@@ -129,28 +119,17 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     sizes = {key: _numbers([entry.get("width"), entry.get("height")], 2) for key, entry in images.items()}
     known = {key: (size[0], size[1]) for key, size in sizes.items() if size and min(size) > 0}
     rows = _listed(content, "annotations", path)
-    n_without, without_category = 0, set[Hashable]()
-    places, used, annotations = list[str](), list[dict[str, Any]](), list[CocoAnnotation]()
-    for index, row in enumerate(rows):
-        where = f"{path}: annotation {row.get('id', index)}"
-        if not strict and not _is_listed(row.get("category_id"), names):
-            n_without += 1
-            without_category |= {_id(row["image_id"])} if _is_listed(row.get("image_id"), images) else set()
-            continue
-        places.append(where)
-        used.append(row)
-        annotations.append(_annotation(row, where, (images, names)))
-    judged = _judged(annotations, used, known)
-    for where, row, one in zip(places, used, judged, strict=True) if boxes and strict else ():
-        if one.fault:
-            rule = _RULES.get(one.fault, _BBOX_RULE)
-            raise AnnotationError(f"{where} must have {rule}, got {_short(row.get('bbox'))}.")
-    faults = Counter(one.fault or CROWD for one in judged if one.fault or one.is_crowd)
-    faults += Counter({NO_CATEGORY: n_without})
+    used = {index: row for index, row in enumerate(rows) if _is_listed(row.get("category_id"), names)}
+    others = [row.get("image_id") for index, row in enumerate(rows) if index not in used]
+    annotations = [_annotation(row, f"{path}: annotation {row.get('id', at)}", images) for at, row in used.items()]
+    judged = _judged(annotations, list(used.values()), known)
+    faults = Counter(annotation.fault or CROWD for annotation in judged if annotation.fault or annotation.is_crowd)
+    faults += Counter({NO_CATEGORY: len(others)})
+    without_category = frozenset(_id(image) for image in others if _is_listed(image, images))
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
     read = tuple(judged if boxes else annotations)
-    return CocoFile(path, files, names, read, faults, frozenset(without_category), known)
+    return CocoFile(path, files, names, read, faults, without_category, known)
 
 
 def fault_sentence(file: CocoFile) -> str:
@@ -163,7 +142,7 @@ def fault_sentence(file: CocoFile) -> str:
 def with_crowds(sentence: str, n_crowds: int) -> str:
     """Return the end of a sentence on what evaluation leaves out with one on crowd regions, if there are any."""
     crowds = f"{n_crowds:,} crowd regions count as difficult" if n_crowds else ""
-    return "; ".join(part for part in (sentence, crowds) if part)
+    return "; ".join(clause for clause in (sentence, crowds) if clause)
 
 
 def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
@@ -225,26 +204,24 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
     """Return id -> object of a list, in file order."""
     entries: dict[Hashable, dict[str, Any]] = {}
     for index, row in enumerate(_listed(content, key, path)):
-        own = _id(row.get("id"))
-        if own is None:
+        annotation_id = _id(row.get("id"))
+        if annotation_id is None:
             raise AnnotationError(
                 f"{path}: entry {index} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
             )
-        if own in entries:
+        if annotation_id in entries:
             raise AnnotationError(f"{path}: ids of {key} must differ, got {row['id']!r} twice.")
-        entries[own] = row
+        entries[annotation_id] = row
     return entries
 
 
-def _annotation(row: Mapping[str, Any], where: str, listed: Sequence[Mapping[Hashable, Any]]) -> CocoAnnotation:
-    """Return one annotation of the listed images and categories, without its box."""
-    images, names = listed
+def _annotation(row: Mapping[str, Any], where: str, images: Mapping[Hashable, Any]) -> CocoAnnotation:
+    """Return one annotation of a listed category, which must be of a listed image, without its box."""
     image = _reference(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
-    category = _reference(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
     crowd = row.get("iscrowd", 0)
     if crowd not in (0, 1):
         raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
-    return CocoAnnotation(image, category, bool(crowd))
+    return CocoAnnotation(image, _id(row["category_id"]), bool(crowd))
 
 
 def _judged(
@@ -252,8 +229,8 @@ def _judged(
 ) -> list[CocoAnnotation]:
     """Return annotations with their boxes, or with what is wrong with these in pictures of the stated sizes."""
     of_picture = defaultdict[Hashable, list[int]](list)
-    for number, one in enumerate(annotations):
-        of_picture[one.image_id].append(number)
+    for number, annotation in enumerate(annotations):
+        of_picture[annotation.image_id].append(number)
     judged = list(annotations)
     for image_id, numbers in of_picture.items():
         boxes = [_box(rows[number]) for number in numbers]
@@ -262,13 +239,13 @@ def _judged(
     return judged
 
 
-def _with_box(one: CocoAnnotation, row: Mapping[str, Any], box: Corners | str, fault: str) -> CocoAnnotation:
+def _with_box(annotation: CocoAnnotation, row: Mapping[str, Any], box: Corners | str, fault: str) -> CocoAnnotation:
     """Return an annotation with its corners and area, or with its fault."""
     if fault or isinstance(box, str):
-        return replace(one, fault=fault)
+        return replace(annotation, fault=fault)
     x1, y1, x2, y2 = box
     (area,) = _numbers([row.get("area")], 1) or [(x2 - x1) * (y2 - y1)]
-    return replace(one, corners=box, area=area)
+    return replace(annotation, corners=box, area=area)
 
 
 def _box(row: Mapping[str, Any]) -> Corners | str:

@@ -157,8 +157,8 @@ def as_on_disk(path: Path) -> Path:
 
 def files_of_users(folder: Path, pattern: str) -> list[Path]:
     """Return the files and folders below a folder that match a pattern, sorted, without those of the system."""
-    found = sorted(folder.rglob(pattern))
-    return [path for path in found if not any(map(is_system_name, path.relative_to(folder).parts))]
+    paths = sorted(folder.rglob(pattern))
+    return [path for path in paths if not any(map(is_system_name, path.relative_to(folder).parts))]
 
 
 def is_named(path: str | Path) -> bool:
@@ -196,13 +196,35 @@ def write_atomically(path: str | Path, *content: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync(path.parent)
+        sync(path.parent)
     except (OSError, ValueError) as error:  # ValueError: an invalid file name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise WriteError(f"file {path} could not be written: {reason}.") from error
     finally:
         with suppress(OSError, ValueError):  # the name may be too long
             temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> list[Path]:
+    """Make a folder and its missing parents, and wait until their names are on disk.
+
+    What a folder holds is lost with its name, however well its files were synced.
+
+    Returns
+    -------
+    list of Path
+        The new folders, the innermost first.
+
+    Raises
+    ------
+    OSError
+        If the system refuses.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in reversed(missing):
+        sync(made.parent)
+    return missing
 
 
 def unshare(path: Path) -> None:
@@ -290,13 +312,13 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     path = Path(path).resolve()
     check_vacant(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         _remove_abandoned(path)
         with _temporary_folder(path) as temporary:
             yield temporary
             _sync_tree(temporary)
             _replace_folder(temporary, path)
-            _sync(path.parent)
+            sync(path.parent)
     except OSError as error:
         if isinstance(error, LapsvmError):
             raise
@@ -360,16 +382,19 @@ def _sync_tree(folder: Path) -> None:
         for name in names:
             path = Path(parent, name)
             if not path.is_symlink():
-                _sync(path)
-        _sync(Path(parent))
+                sync(path)
+        sync(Path(parent))
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a folder's names, or a file's content, are on disk; Windows does so for files open to write alone."""
     if not _HAS_FOLDER_DESCRIPTORS and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY if _HAS_FOLDER_DESCRIPTORS else os.O_RDWR)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         os.close(descriptor)

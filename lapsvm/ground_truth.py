@@ -56,7 +56,7 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
     def __init__(self, content: Mapping[str, dict[str, GroundTruth]] | None = None) -> None:
         super().__init__(content or {})
         self.faults: Mapping[str, int] = {}
-        self.total = sum(len(one.boxes) for of_class in self.values() for one in of_class.values())
+        self.total = sum(len(truth.boxes) for of_class in self.values() for truth in of_class.values())
         self.unknown: frozenset[str] = frozenset()
         self.sizes: Mapping[str, Size] = {}
 
@@ -79,13 +79,13 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
         """Return what can be used in pictures of these sizes; those of pictures that it lacks are not known."""
         rows: dict[str, list[ObjectRow]] = {image_id: [] for of_class in self.values() for image_id in of_class}
         for name, of_class in self.items():
-            for image_id, one in of_class.items():
-                pairs = zip(one.boxes.tolist(), one.difficult.tolist(), strict=True) if len(one.boxes) else ()
+            for image_id, truth in of_class.items():
+                pairs = zip(truth.boxes.tolist(), truth.difficult.tolist(), strict=True) if len(truth.boxes) else ()
                 rows[image_id] += [(name, corners, is_difficult) for corners, is_difficult in pairs]
-        found = truth_by_class(rows, self, sizes=self.sizes, real_sizes=sizes)
-        found.faults = Counter(self.faults) + Counter(found.faults)
-        found.total, found.unknown = self.total, self.unknown | found.unknown
-        return found
+        joined = truth_by_class(rows, self, sizes=self.sizes, real_sizes=sizes)
+        joined.faults = Counter(self.faults) + Counter(joined.faults)
+        joined.total, joined.unknown = self.total, self.unknown | joined.unknown
+        return joined
 
 
 def truth_by_class(
@@ -139,8 +139,8 @@ def object_faults(corners: Sequence[object], stated: Size | None = None, real: S
     stated, real : (width, height), optional
         Size of the picture as the file says, and its own.
     """
-    boxed: list[Any] = [one for one in corners if not isinstance(one, str)]
+    boxed: list[Any] = [box for box in corners if not isinstance(box, str)]
     is_other = stated is not None and real is not None and tuple(stated) != tuple(real)
     size = stated if real is None else real
-    found = iter([OTHER_SIZE] * len(boxed) if is_other else box_faults(boxed, size))
-    return [one if isinstance(one, str) else next(found) for one in corners]
+    faults = iter([OTHER_SIZE] * len(boxed) if is_other else box_faults(boxed, size))
+    return [box if isinstance(box, str) else next(faults) for box in corners]

@@ -15,6 +15,7 @@ import numpy as np
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, LapsvmError, ModelFileError
 from lapsvm.files import NOT_PARSED, check_regular, write_atomically
+from lapsvm.settings import current_names
 
 _METADATA = "lapsvm"
 
@@ -51,7 +52,7 @@ def write_model(path: str | Path, description: Mapping[str, Any], tensors: Mappi
 
 
 def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the description and the arrays of a model file.
+    """Return the description, under the present names of settings, and the arrays of a model file.
 
     Parameters
     ----------
@@ -81,11 +82,12 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
         raise ModelFileError(f"model {path} must have format version {version}, got {actual!r}{advice}.")
     try:
         is_intact = description.pop("digest", None) == _digest(description, tensors)
+        named = current_names(description)
     except NOT_PARSED:
         is_intact = False
     if not is_intact:
         raise ModelFileError(f"model {path} is damaged: its content is not what was written.")
-    return description, tensors
+    return named, tensors
 
 
 def stored_format(path: str | Path) -> str | None:

@@ -2,7 +2,8 @@
 
 from lapsvm.features.external.formats import FORMATS, open_external
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
-from lapsvm.features.extractors.extractor import Concatenation, Extractor, open_extractor
+from lapsvm.features.extractors.blocks import Block, recorded_blocks
+from lapsvm.features.extractors.extractor import Concatenation, Extractor, open_extractor, recorded_description
 from lapsvm.features.extractors.hog import HOG
 from lapsvm.features.extractors.pooled_network import PooledNetwork
 from lapsvm.features.projection import Projected, Projection, fit_projection, load_projection, save_projection
@@ -22,6 +23,7 @@ __all__ = [
     "FORMATS",
     "HOG",
     "ArrayNames",
+    "Block",
     "BlockNorms",
     "BoxConvention",
     "Concatenation",
@@ -46,6 +48,8 @@ __all__ = [
     "open_shards",
     "read_header",
     "read_shard",
+    "recorded_blocks",
+    "recorded_description",
     "save_projection",
     "settings_difference",
     "shard_name",

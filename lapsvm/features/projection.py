@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
-from lapsvm.errors import ModelFileError, SettingsError, ShapeError
-from lapsvm.features.extractors.extractor import Extractor, prepared
-from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection, project_parts
+from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_finite, check_positive
+from lapsvm.errors import InputError, ModelFileError, SettingsError, ShapeError
+from lapsvm.features.extractors.blocks import Block, block_record, sizes_of, split_blocks
+from lapsvm.features.extractors.extractor import Extractor, prepared, recorded_description
+from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection, project_blocks
 from lapsvm.features.shards.shard_folder import settings_difference
 from lapsvm.model_files import read_model, write_model
 
@@ -37,36 +38,54 @@ class Projection:
         For each part; orthonormal columns, those of largest variance first.
     kept : tuple of float
         The share of each part's variance that its components hold.
-    halves : tuple of bool
-        Whether a part is a window's features, then as many of its surroundings: both halves take the same components,
-        d_i being the size of one, so that the one may still be taken away from the other.
+    has_context : tuple of bool
+        Whether a part is a window's features, then as many of its context: both take the same components, d_i being the
+        number of one, so that the one may still be subtracted from the other.
     """
 
     components: tuple[Float32, ...]
     kept: tuple[float, ...]
-    halves: tuple[bool, ...]
+    has_context: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        for matrix in self.components:
+            check_finite("components", matrix)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of the features before the projection."""
+        return self._blocks([len(matrix) for matrix in self.components])
+
+    @property
+    def projected_blocks(self) -> tuple[Block, ...]:
+        """The blocks of the projected features."""
+        return self._blocks([matrix.shape[1] for matrix in self.components])
+
+    def _blocks(self, inside: Sequence[int]) -> tuple[Block, ...]:
+        return tuple(Block.of(size, doubled) for size, doubled in zip(inside, self.has_context, strict=True))
 
     @property
     def pieces(self) -> tuple[Float32, ...]:
-        """Number of components of each half, or of each undivided part."""
-        return tuple(own for own, half in zip(self.components, self.halves, strict=True) for _ in range(1 + half))
+        """The components of each block's window, then of its context if it has one."""
+        pairs = zip(self.components, self.blocks, strict=True)
+        return tuple(matrix for matrix, block in pairs for _ in block.pieces)
 
     def apply(self, features: Float32) -> Float32:
         """Return the projection (n, k) of features (n, d)."""
-        return project_parts(features, self.components, self.halves)
+        return project_blocks(features, self.components, self.blocks)
 
     def unfold(self, weights: ArrayLike) -> Float64:
         """Return the weights (d,) of unprojected features with the same scores as `weights` (k,)."""
-        edges = np.cumsum([own.shape[1] for own in self.pieces])[:-1]
+        edges = np.cumsum([matrix.shape[1] for matrix in self.pieces])[:-1]
         parts = np.split(as_numbers("weights", weights), edges)
-        return np.concatenate([own @ part for part, own in zip(parts, self.pieces, strict=True)])
+        return np.concatenate([matrix @ piece for piece, matrix in zip(parts, self.pieces, strict=True)])
 
     @property
     def fingerprint(self) -> str:
         """Hash of the components: 32 hex digits."""
-        digest = blake2b(repr(self.halves).encode(), digest_size=16)
-        for part in self.components:
-            digest.update(f"{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        digest = blake2b(repr(self.has_context).encode(), digest_size=16)
+        for matrix in self.components:
+            digest.update(f"{matrix.shape}".encode() + np.ascontiguousarray(matrix).tobytes())
         return digest.hexdigest()
 
 
@@ -85,36 +104,29 @@ class Projected:
     """
 
     def __init__(self, whole: Extractor, projection: Projection) -> None:
-        sizes = [len(own) * (1 + half) for own, half in zip(projection.components, projection.halves, strict=True)]
-        if (sizes, projection.halves) != (list(whole.blocks), tuple(whole.halves)):
-            raise ShapeError(f"the projection must be of parts of {list(whole.blocks)} features, got {sizes}.")
+        if projection.blocks != tuple(whole.blocks):
+            wanted, got = (list(sizes_of(blocks)) for blocks in (whole.blocks, projection.blocks))
+            raise ShapeError(f"the projection must be of blocks of {wanted} features, got {got}.")
         self.whole, self.projection = whole, projection
 
     @property
     def dim(self) -> int:
         """Number of features of a window."""
-        return sum(self.blocks)
+        return sum(sizes_of(self.blocks))
 
     @property
-    def blocks(self) -> tuple[int, ...]:
-        """Number of features of each part."""
-        parts = zip(self.projection.components, self.projection.halves, strict=True)
-        return tuple(own.shape[1] * (1 + half) for own, half in parts)
-
-    @property
-    def halves(self) -> tuple[bool, ...]:
-        """Whether each part has two halves."""
-        return self.projection.halves
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of the projected features."""
+        return self.projection.projected_blocks
 
     def describe(self) -> dict[str, Any]:
         """Return the description of the unprojected features, and the hash of the components."""
         return {
             "kind": "projection",
             "version": VERSION,
-            "blocks": list(self.blocks),
-            "halves": list(self.halves),
+            **block_record(self.blocks),
             "components": self.projection.fingerprint,
-            "of": self.whole.describe(),
+            "of": recorded_description(self.whole),
         }
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
@@ -153,8 +165,8 @@ class Moments:
 
     def plus(self, samples: int, parts: Sequence[Float64]) -> "Moments":
         """Return the sums with the features (n, d_i) of more samples."""
-        sums = (total + part.sum(axis=0) for total, part in zip(self.sums, parts, strict=True))
-        products = (total + part.T @ part for total, part in zip(self.products, parts, strict=True))
+        sums = (total + block.sum(axis=0) for total, block in zip(self.sums, parts, strict=True))
+        products = (total + block.T @ block for total, block in zip(self.products, parts, strict=True))
         return Moments(self.samples + samples, self.windows + len(parts[0]), tuple(sums), tuple(products))
 
     def covariances(self) -> list[Float64]:
@@ -164,8 +176,8 @@ class Moments:
 
     def save(self, path: str | Path, made_with: Mapping[str, Any]) -> None:
         """Write the sums to a file, with the settings that determine the samples."""
-        tensors: dict[str, Array] = {f"sums{i}": part for i, part in enumerate(self.sums)}
-        tensors |= {f"products{i}": part for i, part in enumerate(self.products)}
+        tensors: dict[str, Array] = {f"sums{i}": array for i, array in enumerate(self.sums)}
+        tensors |= {f"products{i}": array for i, array in enumerate(self.products)}
         counts = {"samples": self.samples, "windows": self.windows, "made_with": dict(made_with)}
         write_model(path, {"format": SUMS_FORMAT, "version": VERSION, **counts}, tensors, "sums")
 
@@ -182,8 +194,8 @@ class Moments:
         """
         description, tensors = read_model(path, SUMS_FORMAT, VERSION)
         shapes = {f"sums{i}": (d,) for i, d in enumerate(sizes)} | {f"products{i}": (d, d) for i, d in enumerate(sizes)}
-        found = {name: tensor.shape for name, tensor in tensors.items()}
-        if description.get("made_with") != dict(made_with) or found != shapes:
+        stored_shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        if description.get("made_with") != dict(made_with) or stored_shapes != shapes:
             return None
         arrays = tuple(tensors[name] for name in shapes)
         return cls(description["samples"], description["windows"], arrays[: len(sizes)], arrays[len(sizes) :])
@@ -191,10 +203,9 @@ class Moments:
 
 def fit_projection(
     samples: Iterable[Array],
-    blocks: Sequence[int],
+    blocks: Sequence[Block],
     size: float,
-    halves: Sequence[bool] | None = None,
-    begun: Moments | None = None,
+    earlier: Moments | None = None,
     keep: Callable[[Moments], object] = lambda _: None,
 ) -> Projection:
     """Return the principal components of every part of some features.
@@ -203,14 +214,11 @@ def fit_projection(
     ----------
     samples : iterable of arrays of shape (n, d)
         Features of windows, for instance some of each training picture.
-    blocks : sequence of int
-        Number of features of each part; they sum to d.
+    blocks : sequence of Block
+        Their sizes sum to d. The components of one with context are those of the window's own features.
     size : float
         From 1 on how many components a part keeps, at most all; below 1 the share of its variance to keep at least.
-    halves : sequence of bool, optional
-        Whether a part is a window's features, then as many of its surroundings: then the components are those of the
-        first half. By default none is.
-    begun : Moments, optional
+    earlier : Moments, optional
         The sums of earlier samples, of which `keep` received them; the result has the bytes of one uninterrupted sum.
     keep : callable, optional
         Receives the sums after each batch of samples.
@@ -227,22 +235,18 @@ def fit_projection(
         If `size` is no finite number greater than 0.
     """
     check_positive("the size of a projection", size)
-    halved = (False,) * len(blocks) if halves is None else tuple(halves)
-    edges, sizes = np.cumsum(blocks)[:-1], first_halves(blocks, halved)
-    moments = Moments.empty(sizes) if begun is None else begun
+    moments = Moments.empty([block.inside for block in blocks]) if earlier is None else earlier
     for count, rows in _batches(samples):
-        parts = np.split(rows, edges, axis=1)
-        moments = moments.plus(count, [part[:, :own] for part, own in zip(parts, sizes, strict=True)])
+        parts = zip(split_blocks(rows, blocks, axis=1), blocks, strict=True)
+        moments = moments.plus(count, [features[:, : block.inside] for features, block in parts])
         keep(moments)
     if moments.windows < 2:
         raise ShapeError(f"a projection needs at least two windows, got {moments.windows}.")
-    found = [_principal(covariance, size) for covariance in moments.covariances()]
-    return Projection(tuple(components for components, _ in found), tuple(kept for _, kept in found), halved)
-
-
-def first_halves(blocks: Sequence[int], halves: Sequence[bool]) -> list[int]:
-    """Return the number of features of each part, or of one half of it."""
-    return [block // (1 + half) for block, half in zip(blocks, halves, strict=True)]
+    principal = [_principal(covariance, size) for covariance in moments.covariances()]
+    has_context = tuple(block.has_context for block in blocks)
+    return Projection(
+        tuple(components for components, _ in principal), tuple(kept for _, kept in principal), has_context
+    )
 
 
 def _batches(samples: Iterable[Array]) -> Iterator[tuple[int, Float64]]:
@@ -271,12 +275,12 @@ def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
 
 def save_projection(path: str | Path, projection: Projection, made_with: Mapping[str, Any]) -> None:
     """Write a projection to a safetensors file, with the settings that determine it."""
-    tensors = {f"components{i}": part for i, part in enumerate(projection.components)}
+    tensors = {f"components{i}": matrix for i, matrix in enumerate(projection.components)}
     description = {
         "format": FORMAT,
         "version": VERSION,
         "kept": list(projection.kept),
-        "halves": list(projection.halves),
+        "has_context": list(projection.has_context),
         "made_with": dict(made_with),
     }
     write_model(path, description, tensors, "made_with")
@@ -305,12 +309,14 @@ def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None
     try:
         kept = tuple(description["kept"])
         components = tuple(tensors[f"components{i}"] for i in range(len(kept)))
-        projection = Projection(components, kept, tuple(description["halves"]))
+        projection = Projection(components, kept, tuple(description["has_context"]))
         stored = {**description["made_with"]}
         wanted = stored if made_with is None else {**made_with, "pictures": stored.get("pictures")}
         difference = settings_difference(stored, wanted)
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"projection {path} is damaged: it lacks {error}.") from None
+    except InputError as error:
+        raise ModelFileError(f"projection {path} is damaged: {error}") from None
     if difference:
-        raise SettingsError(f"projection {path} was made with {difference}; use another --out, or --redo.")
+        raise SettingsError(f"projection {path} was made with {difference}.")
     return projection

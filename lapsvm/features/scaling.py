@@ -18,14 +18,14 @@ _ROWS = 8192
 _CACHED_ROWS = 128  # whose squares stay in the cache
 
 
-def block_scales(mean_norms: ArrayLike, blocks: Sequence[int]) -> Float64:
+def block_scales(mean_norms: ArrayLike, sizes: Sequence[int]) -> Float64:
     """Return the factor of each feature.
 
     Parameters
     ----------
     mean_norms : array-like of shape (k,)
         Mean norm of the windows in each part (see `mean_block_norms`).
-    blocks : sequence of k ints
+    sizes : sequence of k ints
         Number of features of each part.
 
     Returns
@@ -43,22 +43,22 @@ def block_scales(mean_norms: ArrayLike, blocks: Sequence[int]) -> Float64:
         If one is NaN or infinite.
     """
     norms = as_floats("mean norms", mean_norms, ndim=1)
-    if len(norms) != len(blocks):
-        raise ShapeError(f"there must be one mean norm per block, got {len(norms)} for {len(blocks)} blocks.")
+    if len(norms) != len(sizes):
+        raise ShapeError(f"there must be one mean norm per block, got {len(norms)} for {len(sizes)} blocks.")
     if (norms < 0).any():
         raise InputError(f"mean norms must not be negative, got {norms.min()}.")
-    wanted = TARGET_NORM / np.sqrt(len(blocks))
+    wanted = TARGET_NORM / np.sqrt(len(sizes))
     factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)
-    return np.repeat(factors, _checked_blocks(blocks))
+    return np.repeat(factors, _checked_sizes(sizes))
 
 
-def mean_block_norms(features: Array | Iterable[Array], blocks: Sequence[int]) -> Float64:
+def mean_block_norms(features: Array | Iterable[Array], sizes: Sequence[int]) -> Float64:
     """Return the windows' mean Euclidean norm in each part.
 
     Parameters
     ----------
     features : ndarray of shape (n, d), or an iterable of such, for instance of shards' features
-    blocks : sequence of k ints
+    sizes : sequence of k ints
         Number of features of each part; they sum to d.
 
     Returns
@@ -71,7 +71,7 @@ def mean_block_norms(features: Array | Iterable[Array], blocks: Sequence[int]) -
     ShapeError
         If the parts do not sum to d.
     """
-    norms = BlockNorms(blocks)
+    norms = BlockNorms(sizes)
     for array in [features] if isinstance(features, np.ndarray) else features:
         norms.add(array)
     return norms.means
@@ -82,35 +82,40 @@ class BlockNorms:
 
     Parameters
     ----------
-    blocks : sequence of k ints
+    sizes : sequence of k ints
         Number of features of each part.
+
+    Attributes
+    ----------
+    n_windows : int
+        How many were added.
     """
 
-    def __init__(self, blocks: Sequence[int]):
-        self._blocks = blocks
-        self._edges = np.concatenate([[0], np.cumsum(_checked_blocks(blocks))])
-        self._totals, self._count = np.zeros(len(blocks)), 0
+    def __init__(self, sizes: Sequence[int]):
+        self._sizes = sizes
+        self._edges = np.concatenate([[0], np.cumsum(_checked_sizes(sizes))])
+        self._totals, self.n_windows = np.zeros(len(sizes)), 0
 
     def add(self, features: Array) -> None:
         """Add windows (n, d); ShapeError if the parts do not sum to d."""
         if features.ndim != 2 or features.shape[1] != self._edges[-1]:
-            wanted, blocks = self._edges[-1], self._blocks
-            raise ShapeError(f"features must have shape (n, {wanted}) to have blocks {blocks}, got {features.shape}.")
-        own = np.zeros_like(self._totals)
+            wanted, sizes = self._edges[-1], self._sizes
+            raise ShapeError(f"features must have shape (n, {wanted}) to have blocks {sizes}, got {features.shape}.")
+        sums = np.zeros_like(self._totals)
         for start in range(0, len(features), _ROWS):
-            own += _norm_sums(features[start : start + _ROWS], self._edges)
-        self._totals += own
-        self._count += len(features)
+            sums += _norm_sums(features[start : start + _ROWS], self._edges)
+        self._totals += sums
+        self.n_windows += len(features)
 
     def join(self, other: "BlockNorms") -> None:
         """Add the windows of another instance; merging one per array gives the same bits as `add`."""
         self._totals += other._totals
-        self._count += other._count
+        self.n_windows += other.n_windows
 
     @property
     def means(self) -> Float64:
         """Mean norm (k,) of all windows so far."""
-        return np.asarray(self._totals / max(self._count, 1))
+        return np.asarray(self._totals / max(self.n_windows, 1))
 
 
 def _norm_sums(rows: Array, edges: Array) -> Float64:
@@ -122,8 +127,8 @@ def _norm_sums(rows: Array, edges: Array) -> Float64:
     return np.asarray(norms.sum(axis=0))
 
 
-def _checked_blocks(blocks: Sequence[int]) -> Sequence[int]:
+def _checked_sizes(sizes: Sequence[int]) -> Sequence[int]:
     """Return the parts' sizes, all at least 1."""
-    if not len(blocks) or min(blocks) < 1:
-        raise InputError(f"blocks must be one or more numbers of at least 1, got {list(blocks)}.")
-    return blocks
+    if not len(sizes) or min(sizes) < 1:
+        raise InputError(f"blocks must be one or more numbers of at least 1, got {list(sizes)}.")
+    return sizes

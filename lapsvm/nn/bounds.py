@@ -21,8 +21,8 @@ Bound = Callable[[AnyLoss, Float64, Flags], tuple[float, Float64]]
 
 def hinge(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
     """Return max_R (Delta + F) - F(R*) and its coefficients."""
-    found = most_violated_ranking(scores, positive, loss)
-    return found.violation, found.coefficients
+    violated = most_violated_ranking(scores, positive, loss)
+    return violated.violation, violated.coefficients
 
 
 def up(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:

@@ -219,4 +219,4 @@ def _gather(tensor: Tensor, rows: list[int]) -> Tensor:
     sent = torch.cat([sent, padding]).contiguous()
     received = [torch.empty_like(sent) for _ in rows]
     dist.all_gather(received, sent)
-    return torch.cat([part[:n] for part, n in zip(received, rows, strict=True)]).to(kind)
+    return torch.cat([gathered[:n] for gathered, n in zip(received, rows, strict=True)]).to(kind)

@@ -15,6 +15,10 @@ import torch
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.nn.bounds import AnyLoss, bounded, solve_one
+from lapsvm.nn.device.bounds import BOUNDS
+from lapsvm.nn.device.losses import closed_form
+from lapsvm.nn.device.operator import has_gains, read_call, solve
+from lapsvm.nn.device.ways import DeviceCall, DeviceOptions, choose
 from lapsvm.nn.rankings import Batch, Solved, make_batch, solve_rankings
 from lapsvm.ranking.losses import NAMED, NDCGLoss
 
@@ -72,20 +76,20 @@ def _rank_loss(
     """
     array, targets = to_array("scores", scores), to_array("labels", labels)
     kept = loss_of(loss)
-    found: tuple[Any, Array] | None = None
+    answer: tuple[Any, Array] | None = None
     if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
-        found = solve_one(bound, kept, array, targets, scale)
-    if found is None:
+        answer = solve_one(bound, kept, array, targets, scale)
+    if answer is None:
         parts = {"mask": mask, "groups": groups}
-        optional = (None if part is None else to_array(name, part) for name, part in parts.items())
+        optional = (None if option is None else to_array(name, option) for name, option in parts.items())
         scaled, graded = np.multiply(array, scale, dtype=np.float64), isinstance(kept, NDCGLoss)
         batch = make_batch(scaled, targets, *optional, ignore_index=ignore_index, n_groups=n_groups, graded=graded)
         solved = _solve_batch(batch, bound, kept, raise_on_empty)
         weights = _ranking_weights(solved, array.shape, class_weight, reduction)
         each = _as_shape(solved.values, array.ndim, groups is not None)
         value = each if reduction == "none" else float((solved.values * weights).sum())
-        found = value, _gradient(solved, array, -scale * weights)
-    value_tensor, gradient = torch.from_numpy(np.asarray(found[0], dtype=array.dtype)), torch.from_numpy(found[1])
+        answer = value, _gradient(solved, array, -scale * weights)
+    value_tensor, gradient = torch.from_numpy(np.asarray(answer[0], dtype=array.dtype)), torch.from_numpy(answer[1])
     if scores.is_cpu:
         return value_tensor, gradient
     return value_tensor.to(scores.device), gradient.to(scores.device)
@@ -139,6 +143,45 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
     return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
+def _on_gpu(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what `_rank_loss` returns without waiting for the GPU; over the processor where there is no such way."""
+    tensors, (bound, loss, scale, reduction, ignore_index, raise_on_empty, n_groups) = arguments[:4], arguments[4:]
+    form = None if scores.is_cpu or not scores.numel() or bound not in BOUNDS else closed_form(loss_of(loss))
+    if form is None:
+        return _over_processor(scores, *arguments)
+    with torch.cuda.device(scores.device):
+        call = read_call(DeviceCall(scores, *tensors))
+        gains = has_gains(call, ignore_index) if form.name == "ndcg" else None
+        if gains is not None and _waited_for(gains):
+            return _over_processor(scores, *arguments)
+        options = DeviceOptions(bound, scale, reduction, ignore_index, n_groups)
+        answer = solve(call, options, form, choose(call, form))
+        if raise_on_empty and _waited_for(answer.lacking.any()):
+            return _over_processor(scores, *arguments)  # which says what is missing
+    return answer.value, answer.gradient
+
+
+def _over_processor(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the value and the gradient by the kernels."""
+    _check_wait()
+    return _rank_loss(scores, *arguments)
+
+
+def _waited_for(flag: torch.Tensor) -> bool:
+    """Return a flag of a GPU, which has to finish first."""
+    _check_wait()
+    return bool(flag)
+
+
+def _check_wait() -> None:
+    """Raise InputError inside of a CUDA graph, which cannot wait."""
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        raise InputError(
+            "a CUDA graph takes hinge, ramp and direct loss upwards of the rank losses of lapsvm.ranking, on_empty "
+            "'skip', and for 'ndcg' boolean labels or class indices, got a call that needs the processor."
+        )
+
+
 def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Return outputs of the right shapes and types."""
     groups, reduction, n_groups = arguments[2], arguments[7], arguments[10]
@@ -158,6 +201,7 @@ def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[
 
 _LIBRARY.define(_SCHEMA)
 _LIBRARY.impl("rank_loss", _rank_loss, "CompositeExplicitAutograd")
+_LIBRARY.impl("rank_loss", _on_gpu, "CUDA")
 torch.library.register_fake("lapsvm::rank_loss", _fake, lib=_LIBRARY)
 torch.library.register_vmap("lapsvm::rank_loss", _vmap, lib=_LIBRARY)
 rank_loss = torch.ops.lapsvm.rank_loss.default

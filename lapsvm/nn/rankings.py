@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64, Index, check_binary, is_binary
-from lapsvm.errors import InputError, NotFiniteError, OneClassError, ShapeError
+from lapsvm.errors import InputError, NotFiniteError, OneClassError
+from lapsvm.nn.shapes import check_shapes
 from lapsvm.ranking.inference import check_usable
 
 Flags = NDArray[np.bool_]
@@ -94,12 +95,10 @@ def make_batch(
     ShapeError, InputError, NotFiniteError
         If the arrays do not fit.
     """
-    if scores.ndim not in (1, 2):
-        raise ShapeError(f"scores must have shape (n,) or (B, K), got {scores.shape}.")
-    _check_shape(scores.shape, labels)
+    check_shapes(scores, labels, mask, groups)
     counted = _counted(scores.shape, labels, mask, ignore_index)
     targets = _targets(scores.shape, labels, counted, graded)
-    members = None if groups is None else _members(groups, len(scores), n_groups)
+    members = None if groups is None else _members(groups, n_groups)
     return Batch(_rows(scores), targets, counted, members)
 
 
@@ -128,13 +127,13 @@ def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_emp
                     )
                 check_usable(scores)
                 return
-            value, found = solve(scores, labels)
+            value, solution = solve(scores, labels)
         except NotFiniteError as error:
             message = str(error).replace("scores", f"scores{_place(batch, ranking)}", 1)  # indices are of the ranking
             raise NotFiniteError(message) from None
         solved.values[ranking.group, ranking.column] = value
         solved.valid[ranking.group, ranking.column] = True
-        solved.coefficients[ranking.column][samples] = found
+        solved.coefficients[ranking.column][samples] = solution
 
     if n_threads > 1 and len(rankings) > 1 and batch.scores.size >= _SAMPLES_FOR_THREADS:
         with ThreadPoolExecutor(min(n_threads, len(rankings))) as threads:
@@ -173,14 +172,8 @@ def _rows(array: Array) -> Array:
 
 def _counted(shape: tuple[int, ...], labels: Array, mask: Array | None, ignore_index: int | None) -> Flags | None:
     """Return which samples count (K, B), or None for all of them."""
-    if mask is not None:
-        if mask.dtype != np.bool_:
-            raise InputError(f"mask must be boolean, got torch.{mask.dtype}.")
-        if mask.shape not in (shape, shape[:1]):
-            either = f"{shape} like scores" + (f", or {shape[:1]}" if len(shape) == 2 else "")
-            raise ShapeError(f"mask must have shape {either}, got {mask.shape}.")
     kept = None if ignore_index is None else labels != ignore_index
-    parts = [np.broadcast_to(_over_columns(part, shape), shape) for part in (mask, kept) if part is not None]
+    parts = [np.broadcast_to(_over_columns(flags, shape), shape) for flags in (mask, kept) if flags is not None]
     if not parts:
         return None
     return _rows(np.logical_and(*parts) if len(parts) == 2 else np.ascontiguousarray(parts[0]))
@@ -191,13 +184,6 @@ def _over_columns(array: Array, shape: tuple[int, ...]) -> Array:
     return array[:, None] if array.ndim < len(shape) else array
 
 
-def _check_shape(shape: tuple[int, ...], labels: Array) -> None:
-    """Raise ShapeError unless labels are as scores, or one class index per sample."""
-    if labels.shape != shape and (len(shape) == 1 or labels.shape != shape[:1]):
-        either = f"{shape} like scores" + (f", or {shape[:1]} of class indices" if len(shape) == 2 else "")
-        raise ShapeError(f"labels must have shape {either}, got {labels.shape}.")
-
-
 def _targets(shape: tuple[int, ...], labels: Array, counted: Flags | None, graded: bool) -> Labels:
     """Return which samples are positive (K, B), or their gains."""
     if labels.shape == shape:
@@ -205,12 +191,6 @@ def _targets(shape: tuple[int, ...], labels: Array, counted: Flags | None, grade
         if _check_labels(rows, counted, graded):
             return np.ascontiguousarray(rows if counted is None else np.where(counted, rows, 0), dtype=np.float64)
         return np.ascontiguousarray(rows if rows.dtype == np.bool_ else rows > 0)
-    if labels.dtype.kind not in "iu":
-        raise InputError(f"labels of shape {labels.shape} must be whole class indices, got torch.{labels.dtype}.")
-    if shape[1] == 1:
-        raise ShapeError(
-            f"labels must have shape {shape} like scores, for class indices need two columns, got {labels.shape}."
-        )
     outside = (labels < 0) | (labels >= shape[1])
     if counted is not None:
         outside &= counted.any(axis=0)
@@ -234,12 +214,8 @@ def _check_labels(rows: Array, counted: Flags | None, graded: bool) -> bool:
     return False
 
 
-def _members(groups: Array, n: int, n_groups: int) -> list[Index]:
+def _members(groups: Array, n_groups: int) -> list[Index]:
     """Return the samples of each group in input order, the group with the least number first."""
-    if groups.dtype.kind not in "iu":
-        raise InputError(f"groups must be whole numbers, got torch.{groups.dtype}.")
-    if groups.shape != (n,):
-        raise ShapeError(f"groups must have shape {(n,)}, got {groups.shape}.")
     if n_groups < 0:
         numbers, groups = np.unique(groups, return_inverse=True)
         n_groups = len(numbers)

@@ -58,7 +58,7 @@ def two_pass_backward(
         (gradient,) = torch.autograd.grad(value, joined)
     after = _random_state()
     try:
-        _propagate(model, batches, states, scores, targets, torch.split(gradient, [len(part) for part in scores]))
+        _propagate(model, batches, states, scores, targets, torch.split(gradient, list(map(len, scores))))
     finally:
         _set_random_state(after)
     return value.detach()
@@ -92,10 +92,10 @@ def _score(
 def _join(targets: list[Sequence[Any]]) -> Iterator[torch.Tensor | None]:
     """Yield each target of all batches together; None where no batch has it."""
     for number, parts in enumerate(zip(*targets, strict=True)):
-        if all(part is None for part in parts):
+        if all(target is None for target in parts):
             yield None
         else:
-            yield torch.cat([check_tensor(f"target {number} of each batch must be", part) for part in parts])
+            yield torch.cat([check_tensor(f"target {number} of each batch must be", target) for target in parts])
 
 
 def check_tensor(what: str, value: Any) -> torch.Tensor:

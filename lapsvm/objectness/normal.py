@@ -21,7 +21,7 @@ from lapsvm.catalog import check_pixels
 from lapsvm.errors import DataError, InputError, ModelFileError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.model_files import read_model, write_model
-from lapsvm.objectness.regions import picture_regions
+from lapsvm.objectness.regions import picture_regions, stretched
 
 FORMAT, VERSION = "lapsvm normal map", 1
 PATCHES = 20_000
@@ -68,20 +68,20 @@ class NormalPatches:
     @classmethod
     def fit(cls, maps: Sequence[Float32], limit: int, rng: np.random.Generator) -> Self:
         """Return what maps (channels, rows, columns) have; as many cells of each are drawn, about `limit` in all."""
-        drawn = [_drawn(_vectors(one), max(1, limit // len(maps)), rng) for one in maps]
+        drawn = [_drawn(_vectors(feature_map), max(1, limit // len(maps)), rng) for feature_map in maps]
         patches, ends = np.concatenate(drawn), np.cumsum([0, *map(len, drawn)])
-        own = [slice(*pair) for pair in pairwise(ends)]
-        places = [_resized(distances(one, patches, mine), (GRID, GRID)) for one, mine in zip(maps, own, strict=True)]
-        grids = np.stack(places).astype(np.float64)
+        drawn_from = [slice(*pair) for pair in pairwise(ends)]
+        unusual = (distances(feature_map, patches, mine) for feature_map, mine in zip(maps, drawn_from, strict=True))
+        grids = np.stack([_resized(values, (GRID, GRID)) for values in unusual]).astype(np.float64)
         deviation = np.sqrt(_smoothed(grids.var(axis=0)))
         deviation += LEAST_DEVIATION * deviation.mean() or 1.0
         return cls(patches, _smoothed(grids.mean(axis=0)).astype(np.float32), deviation.astype(np.float32))
 
     def __call__(self, feature_map: Float32, shape: tuple[int, int]) -> Float32:
         """Return how unusual a map's cells are, resized to `shape`; NotFiniteError if distances overflow."""
-        found = distances(feature_map, self.patches)
-        mean, deviation = (_resized(one, found.shape) for one in (self.mean, self.deviation))
-        return _resized((found - mean) / deviation, shape)
+        raw = distances(feature_map, self.patches)
+        mean, deviation = (_resized(grid, raw.shape) for grid in (self.mean, self.deviation))
+        return _resized((raw - mean) / deviation, shape)
 
 
 class NormalMap:
@@ -136,11 +136,11 @@ class NormalMap:
         """
         check_count("limit", limit)
         seen = [(name, network.feature_maps(pixels)) for name, pixels in negatives]
-        names, maps = [name for name, _ in seen], [found for _, found in seen]
+        names, maps = [name for name, _ in seen], [feature_maps for _, feature_maps in seen]
         if len(maps) < LEAST_PICTURES:
             raise InputError(f"a normal map needs at least {LEAST_PICTURES} negative pictures, got {len(maps)}.")
         rng = np.random.default_rng(seed)
-        return cls(network, [NormalPatches.fit(part, limit, rng) for part in zip(*maps, strict=True)], names)
+        return cls(network, [NormalPatches.fit(of_layer, limit, rng) for of_layer in zip(*maps, strict=True)], names)
 
     @classmethod
     def load(cls, path: str | Path, network: MapNetwork) -> Self:
@@ -158,7 +158,7 @@ class NormalMap:
         description, tensors = read_model(path, FORMAT, VERSION)
         try:
             count = len(tensors) // len(_ARRAYS)
-            parts = [NormalPatches(*(tensors[f"{name}{place}"] for name in _ARRAYS)) for place in range(count)]
+            parts = [NormalPatches(*(tensors[f"{name}{number}"] for name in _ARRAYS)) for number in range(count)]
             difference = settings_difference(description["network"], network.describe())
             pictures = tuple(description["pictures"])
         except (KeyError, TypeError) as error:
@@ -169,13 +169,8 @@ class NormalMap:
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file; the network is described, and not in it."""
-        description = {
-            "format": FORMAT,
-            "version": VERSION,
-            "network": self._network.describe(),
-            "pictures": list(self.pictures),
-        }
-        write_model(path, description, _tensors(self._parts), "network")
+        description = {"format": FORMAT, "version": VERSION, "network": self._network.describe()}
+        write_model(path, {**description, "pictures": list(self.pictures)}, _tensors(self._parts), "network")
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the map and its regions depend on."""
@@ -200,15 +195,14 @@ class NormalMap:
         check_pixels(pixels)
         maps = self._network.feature_maps(pixels)
         self._check_maps(maps)
-        rows, columns = max((one.shape[1:] for one in maps), key=np.prod)
+        rows, columns = max((feature_map.shape[1:] for feature_map in maps), key=np.prod)
         shape = (MAGNIFIED * rows, MAGNIFIED * columns)
-        values = np.sum([part(one, shape) for part, one in zip(self._parts, maps, strict=True)], axis=0)
-        low, high = values.min(), values.max()
-        return np.asarray((values - low) / (high - low) if high > low else np.zeros_like(values), np.float32)
+        layers = [patches(feature_map, shape) for patches, feature_map in zip(self._parts, maps, strict=True)]
+        return stretched(np.sum(layers, axis=0)).astype(np.float32)
 
     def _check_maps(self, maps: Sequence[Float32]) -> None:
         """Raise DataError if maps have other channels than those of the fit."""
-        wanted, got = ([one.patches.shape[1] for one in self._parts], [len(one) for one in maps])
+        wanted, got = ([layer.patches.shape[1] for layer in self._parts], [len(layer) for layer in maps])
         if wanted != got:
             raise DataError(f"the network's maps must have the channels of the fit, {wanted}, got {got}.")
 
@@ -217,14 +211,14 @@ class NormalMap:
         return picture_regions(self.map(pixels), pixels.shape[:2])
 
 
-def distances(feature_map: Float32, patches: Float32, own: slice = slice(0)) -> Float32:
+def distances(feature_map: Float32, patches: Float32, excluded: slice = slice(0)) -> Float32:
     """Return the distance of each cell of a map to the nearest of some vectors.
 
     Parameters
     ----------
     feature_map : ndarray of shape (channels, rows, columns), float32
     patches : ndarray of shape (n, channels), float32
-    own : slice, default none
+    excluded : slice, default none
         Of the vectors that are no neighbours.
 
     Returns
@@ -237,22 +231,22 @@ def distances(feature_map: Float32, patches: Float32, own: slice = slice(0)) -> 
         If squares overflow.
     """
     vectors, squares = _vectors(feature_map), np.einsum("ij,ij->i", patches, patches)
-    squares[own] = np.inf
+    squares[excluded] = np.inf
     nearest = np.empty(len(vectors), np.float32)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, len(vectors), CHUNK):
             rows = vectors[first : first + CHUNK]
-            found = rows @ patches.T
-            found *= -2
-            found += squares
-            nearest[first : first + CHUNK] = found.min(axis=1) + np.einsum("ij,ij->i", rows, rows)
+            products = rows @ patches.T
+            products *= -2
+            products += squares
+            nearest[first : first + CHUNK] = products.min(axis=1) + np.einsum("ij,ij->i", rows, rows)
     check_finite("distances of a normal map", nearest)
     return np.asarray(np.sqrt(np.maximum(nearest, 0)).reshape(feature_map.shape[1:]))
 
 
 def _tensors(parts: Sequence[NormalPatches]) -> Mapping[str, Array]:
     """Return the arrays of all parts by name."""
-    return {f"{name}{place}": getattr(one, name) for place, one in enumerate(parts) for name in _ARRAYS}
+    return {f"{name}{number}": getattr(patches, name) for number, patches in enumerate(parts) for name in _ARRAYS}
 
 
 def _vectors(feature_map: Float32) -> Float32:

@@ -55,7 +55,7 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
         picture, whose defaults are those of U2-Net; or an entry point of the group ``lapsvm.objectness``, a callable
         without arguments that returns a source. docs/reference/objectness.md lists all options.
     device : "auto", "cpu" or "cuda"
-        For sources that can use a GPU; ONNX Runtime runs networks on the processor.
+        Where ONNX Runtime runs a network; see `lapsvm.features.open_extractor`.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
     spec = parse_spec(text, "objectness")
     check_known(f"objectness {text!r}", spec.kind, [*OPENERS, *points])
     try:
-        return OPENERS[spec.kind](spec) if spec.kind in OPENERS else _open_point(spec, points[spec.kind])
+        return OPENERS[spec.kind](spec, device) if spec.kind in OPENERS else _open_point(spec, points[spec.kind])
     except (OptionError, DataError) as error:
         raise type(error)(f"objectness {text!r}: {error}") from None
 
@@ -128,7 +128,7 @@ def open_described(
     return source
 
 
-def _open_none(spec: Spec) -> None:
+def _open_none(spec: Spec, device: str) -> None:  # noqa: ARG001
     """Return no source."""
     _check_bare(spec)
 
@@ -139,14 +139,14 @@ def _check_bare(spec: Spec) -> None:
         raise OptionError(f"{spec.kind} takes no file and no options.")
 
 
-def _open_network(spec: Spec) -> SaliencyNetwork:
+def _open_network(spec: Spec, device: str) -> SaliencyNetwork:
     """Return the source that an ``onnx:`` spec asks for."""
     if not spec.file:
         raise OptionError("a file must be named, as in onnx:network.onnx.")
     options = specs.read_options(spec, OPTIONS)
     colours = InputColours(**{name: options.pop(name) for name in COLOURS if name in options})
     content = read_regular(spec.file, "network")
-    network = RuntimeNetwork(spec.file, content, 1)
+    network = RuntimeNetwork(spec.file, content, 1, device)
     return SaliencyNetwork(network, sha256(content).hexdigest(), colours=colours, **options)
 
 
@@ -166,7 +166,7 @@ def _open_point(spec: Spec, point: EntryPoint) -> ObjectnessSource:
     return source
 
 
-OPENERS: Mapping[str, Callable[[Spec], ObjectnessSource | None]] = {
+OPENERS: Mapping[str, Callable[[Spec, str], ObjectnessSource | None]] = {
     NONE: _open_none,
     KIND: open_u2netp,
     ONNX: _open_network,

@@ -21,6 +21,12 @@ LEAST_SHARE = Fraction(60, 320**2)
 """Least share of the map's cells that a component must have to be a region: 60 of a map of 320 x 320."""
 
 
+def stretched(values: Float64) -> Float64:
+    """Return a map moved and scaled to reach from 0 to 1; zeros if all its numbers are equal."""
+    low, high = values.min(), values.max()
+    return np.asarray((values - low) / (high - low)) if high > low else np.zeros_like(values)
+
+
 def object_regions(saliency: ArrayLike) -> Float64:
     """Return the boxes of what stands out in a map.
 
@@ -46,8 +52,8 @@ def object_regions(saliency: ArrayLike) -> Float64:
         If one is NaN or infinite.
     """
     cells = _checked(saliency)
-    found = [_regions_of(cells >= np.float32(threshold)) for threshold in THRESHOLDS]
-    return np.asarray(np.unique(np.concatenate([np.empty((0, 4)), *found]), axis=0))
+    regions = [_regions_of(cells >= np.float32(threshold)) for threshold in THRESHOLDS]
+    return np.asarray(np.unique(np.concatenate([np.empty((0, 4)), *regions]), axis=0))
 
 
 def picture_regions(saliency: ArrayLike, size: tuple[int, ...]) -> Float64:

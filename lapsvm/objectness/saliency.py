@@ -14,7 +14,7 @@ from lapsvm.arrays import Array, Float32, Float64, check_finite, check_known
 from lapsvm.catalog import check_pixels
 from lapsvm.errors import DataError, OptionError
 from lapsvm.features.extractors.networks import RuntimeNetwork
-from lapsvm.objectness.regions import picture_regions
+from lapsvm.objectness.regions import picture_regions, stretched
 
 DEFAULT_SIZE = 320
 """Side in pixels of the input of a network that takes any size."""
@@ -94,14 +94,16 @@ class MapReading:
         NotFiniteError
             If a number is NaN or infinite.
         """
+        from scipy.special import expit
+
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
             got = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
             raise DataError(f"output {self.output!r} of the network must be numbers, got {got}.")
         check_map_shape(self.output, value.shape)
         single = value.reshape(value.shape[-2:]).astype(np.float64)
         check_finite(f"output {self.output!r} of the network", single)
-        active = _sigmoid(single) if self.activation == "sigmoid" else single
-        return (_stretched(active) if self.stretch else self._in_range(active)).astype(np.float32)
+        active = expit(single) if self.activation == "sigmoid" else single
+        return (stretched(active) if self.stretch else self._in_range(active)).astype(np.float32)
 
     def _in_range(self, values: Float64) -> Float64:
         """Return values that are in 0..1."""
@@ -126,19 +128,6 @@ def check_map_shape(name: str, shape: Sequence[Any]) -> None:
             f"output {name!r} of the network must be one map of shape (1, 1, rows, columns), got {tuple(shape)}; "
             "output=NAME names another."
         )
-
-
-def _sigmoid(values: Float64) -> Float64:
-    """Return the logistic function."""
-    from scipy.special import expit
-
-    return np.asarray(expit(values))
-
-
-def _stretched(values: Float64) -> Float64:
-    """Return values moved and scaled to reach from 0 to 1; zeros if all are equal."""
-    low, high = values.min(), values.max()
-    return np.asarray((values - low) / (high - low)) if high > low else np.zeros_like(values)
 
 
 class SaliencyNetwork:

@@ -37,8 +37,8 @@ DEFAULT_SIZE, TRAINED_SIZE = 256, 320
 (docs/measurements/features.md); the file has the size at which the network was trained."""
 
 
-def open_u2netp(spec: Spec) -> SaliencyNetwork:
-    """Return the source that a spec asks for (see `open_objectness`).
+def open_u2netp(spec: Spec, device: str) -> SaliencyNetwork:
+    """Return the source that a spec asks for, on a device (see `open_objectness`).
 
     Raises
     ------
@@ -54,7 +54,7 @@ def open_u2netp(spec: Spec) -> SaliencyNetwork:
     size: int = read_options(spec, _OPTIONS).get("size", DEFAULT_SIZE)
     content = read_network_file()
     sized = content if size == TRAINED_SIZE else at_size(content, size)
-    return SaliencyNetwork(RuntimeNetwork(KIND, sized, 1, extra="photos"), NETWORK_SHA256)
+    return SaliencyNetwork(RuntimeNetwork(KIND, sized, 1, device, extra="photos"), NETWORK_SHA256)
 
 
 def described_text(description: Mapping[str, Any]) -> str | None:
@@ -86,10 +86,10 @@ def read_network_file() -> bytes:
     if path is None:
         raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
     content = read_regular(path, "network")
-    found = sha256(content).hexdigest()
-    if found != NETWORK_SHA256:
+    digest = sha256(content).hexdigest()
+    if digest != NETWORK_SHA256:
         raise DataError(
-            f"package {PACKAGE} must hold the network with the SHA-256 {NETWORK_SHA256}, got {found} of "
+            f"package {PACKAGE} must hold the network with the SHA-256 {NETWORK_SHA256}, got {digest} of "
             f"{len(content)} bytes; {INSTALL_AGAIN}."
         )
     return content

@@ -140,8 +140,8 @@ def check_image(path: str | Path) -> CheckedPicture:
         As `read_image`.
     """
     seen = _decoded(path, reduced=True)
-    whole = read_picture(path) if seen.nothing is Nothing.PLAIN else seen
-    return CheckedPicture(pixel_hash(seen.pixels), whole.nothing, whole.is_plain)
+    full = read_picture(path) if seen.nothing is Nothing.PLAIN else seen
+    return CheckedPicture(pixel_hash(seen.pixels), full.nothing, full.is_plain)
 
 
 def pillow_pixels(picture: Any) -> Pixels:
@@ -184,7 +184,7 @@ def seen_header(path: str | Path) -> tuple[tuple[int, int], bool]:
     MissingError, ImageError
         As `seen_size`.
     """
-    with _opened(path) as (_, picture):
+    with opened_picture(path) as (_, picture):
         width, height = picture.size
         turn = _TURNS.get(_orientation(picture))
         if picture.format not in _ICONS and (turn is None or picture.format != "TIFF"):
@@ -201,14 +201,14 @@ def longer_side(path: str | Path) -> int:
     MissingError, ImageError
         If there is no such file, or it is no picture.
     """
-    with _opened(path) as (_, picture):
+    with opened_picture(path) as (_, picture):
         width, height = picture.size
         return max(int(width), int(height))
 
 
 def _decoded(path: str | Path, reduced: bool) -> Picture:
     """Return the picture of a file; if `reduced` and it is a JPEG file, a smaller grey one."""
-    with _opened(path) as (file, picture):
+    with opened_picture(path) as (file, picture):
         if reduced:
             width, height = picture.size
             picture.draft("L", (max(1, width // 8), max(1, height // 8)))
@@ -228,7 +228,7 @@ def _seen(file: BinaryIO | None, picture: Any) -> Picture:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[tuple[BinaryIO, Any]]:
+def opened_picture(path: str | Path) -> Iterator[tuple[BinaryIO, Any]]:
     """Yield a file and the picture that Pillow finds in it, whose header is checked; errors name the file."""
     from PIL import Image
 

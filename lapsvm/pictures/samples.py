@@ -61,8 +61,8 @@ class SampleRange:
         low, high = (self.low, self.high) if self._holds(samples) else _usual_range(samples)
         step = 0 if samples.dtype.kind == "f" else 1
         levels = np.floor((samples.astype(np.float64) - low) * (256 / (high - low + step)))
-        found = np.minimum(levels, 255).astype(np.uint8)
-        return 255 - found if self.is_inverted else found
+        narrow = np.minimum(levels, 255).astype(np.uint8)
+        return 255 - narrow if self.is_inverted else narrow
 
     def _holds(self, samples: NDArray[Any]) -> bool:
         """Return whether the declared range is that of these samples."""
@@ -128,8 +128,8 @@ def _tiff_range(tags: Any) -> SampleRange | None:
     if bits <= 8:
         return None
     stored = 16 if bits < 16 else int(bits)
-    low = next((min(found) for tag in _LOW if (found := _numbers(tags.get(tag)))), 0.0)
-    high = next((max(found) for tag in _HIGH if (found := _numbers(tags.get(tag)))), 2**bits - 1.0)
+    low = next((min(numbers) for tag in _LOW if (numbers := _numbers(tags.get(tag)))), 0.0)
+    high = next((max(numbers) for tag in _HIGH if (numbers := _numbers(tags.get(tag)))), 2**bits - 1.0)
     high = min(high, 2**bits - 1.0)
     if not low < high:
         low, high = 0.0, 2**bits - 1.0
@@ -139,7 +139,7 @@ def _tiff_range(tags: Any) -> SampleRange | None:
 def _numbers(value: Any) -> list[float]:
     """Return the finite numbers of a tag, which has one or several, or is missing."""
     values = value if isinstance(value, tuple) else (value,)
-    return [float(one) for one in values if isinstance(one, int | float) and math.isfinite(one)]
+    return [float(value) for value in values if isinstance(value, int | float) and math.isfinite(value)]
 
 
 def colour_samples(file: BinaryIO, upper: NDArray[np.uint8]) -> NDArray[np.uint16] | None:

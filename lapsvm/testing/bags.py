@@ -42,9 +42,9 @@ class BagsLaws:
         windows[3][200] = windows[3][17]  # the first of equal windows is the best
         bags = self.make(windows)
         for k in (1, 2, 3, 8, 20):
-            found, expected = bags.best(self.weights(k)), best_windows(windows, self.weights(k))
-            _equal(found.index, expected.index)
-            _equal(found.score, expected.score)
+            answer, expected = bags.best(self.weights(k)), best_windows(windows, self.weights(k))
+            _equal(answer.index, expected.index)
+            _equal(answer.score, expected.score)
 
     def test_a_weight_vector_gives_the_same_result_as_a_column(self) -> None:
         bags, weights = self.make(self.windows()), self.weights(5)
@@ -71,10 +71,10 @@ class BagsLaws:
     def test_a_subset_equals_bags_of_its_arrays(self) -> None:
         windows, weights = self.windows(), self.weights(3)
         chosen = [4, 3, 0, 3]
-        part = self.make(windows).subset(chosen)
+        subset = self.make(windows).subset(chosen)
         expected = best_windows([windows[i] for i in chosen], weights)
-        _equal(part.best(weights).index, expected.index)
-        _equal(part.score_windows(weights[:, 0]), np.concatenate([windows[i] @ weights[:, 0] for i in chosen]))
+        _equal(subset.best(weights).index, expected.index)
+        _equal(subset.score_windows(weights[:, 0]), np.concatenate([windows[i] @ weights[:, 0] for i in chosen]))
 
     def test_a_score_has_the_same_bits_in_any_batch(self) -> None:
         bags = self.make(self.windows())

@@ -2,20 +2,14 @@
 
 # ruff: noqa: D102 - the names of the tests state the laws
 
-import json
 from abc import abstractmethod
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.objectness import ObjectnessSource, picture_objectness
-
-SHAPES = ((1, 1), (1, 90), (300, 2), (64, 64), (48, 131))
-"""Heights and widths of the pictures that every source must take."""
+from lapsvm.testing.checks import check, check_description, check_threads, drawn_pictures
 
 
 class ObjectnessLaws:
@@ -26,30 +20,28 @@ class ObjectnessLaws:
         """Return the source; calls return sources of equal description."""
 
     def pictures(self) -> list[Array]:
-        """Return pictures of all `SHAPES`: noise, one grey, and a bright rectangle on a dark background."""
-        rng = np.random.default_rng(0)
-        return [picture for shape in SHAPES for picture in _drawn(rng, *shape)]
+        """Return pictures of several shapes: noise, one grey, and a bright rectangle on a dark background."""
+        return drawn_pictures()
 
     def test_it_is_a_source(self) -> None:
-        _check(isinstance(self.make(), ObjectnessSource), "it must have the methods describe and regions")
+        check(isinstance(self.make(), ObjectnessSource), "it must have the methods describe and regions")
 
     def test_its_description_is_plain_json_without_paths_and_does_not_change(self) -> None:
         source = self.make()
         description = source.describe()
-        _check(json.loads(json.dumps(description, sort_keys=True)) == description, f"no plain JSON: {description}")
-        _check(not [text for text in _texts(description) if _is_path(text)], f"it holds a path: {description}")
+        check_description(description)
         source.regions(self.pictures()[0])
-        _check(source.describe() == description == self.make().describe(), "descriptions must be equal")
+        check(source.describe() == description == self.make().describe(), "descriptions must be equal")
 
     def test_regions_are_boxes_inside_the_picture(self) -> None:
         source = self.make()
         for pixels in self.pictures():
             boxes, (height, width) = _regions(source, pixels), pixels.shape[:2]
-            _check(boxes.dtype == np.float64 and boxes.shape[1:] == (4,), f"float64 (m, 4), got {boxes.shape}")
-            _check(bool(np.isfinite(boxes).all()), "a region is not finite")
-            _check(bool((boxes[:, 2:] > boxes[:, :2]).all()), f"a region has no area: {boxes}")
+            check(boxes.dtype == np.float64 and boxes.shape[1:] == (4,), f"float64 (m, 4), got {boxes.shape}")
+            check(bool(np.isfinite(boxes).all()), "a region is not finite")
+            check(bool((boxes[:, 2:] > boxes[:, :2]).all()), f"a region has no area: {boxes}")
             low, high = boxes[:, :2].min(initial=0), (boxes[:, 2:] - [width, height]).max(initial=0)
-            _check(low >= 0 >= high, f"a region leaves the picture of {height} x {width}: {boxes}")
+            check(low >= 0 >= high, f"a region leaves the picture of {height} x {width}: {boxes}")
 
     def test_a_picture_has_the_same_regions_each_time_and_is_not_changed(self) -> None:
         source = self.make()
@@ -66,20 +58,15 @@ class ObjectnessLaws:
             np.testing.assert_array_equal(_regions(source, view), _regions(source, view.copy()))
 
     def test_several_threads_get_what_one_gets(self) -> None:
-        source, pictures = self.make(), self.pictures() * 2
-        expected = [_regions(source, pixels) for pixels in pictures]
-        with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda pixels: _regions(source, pixels), pictures))
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
+        check_threads(self.make().regions, self.pictures())
 
     def test_a_map_covers_the_picture_with_numbers_from_0_to_1(self) -> None:
         """A source without the method `map` passes."""
         source: Any = self.make()
         for pixels in self.pictures() if hasattr(source, "map") else []:
             cells: Float32 = source.map(pixels)
-            _check(cells.dtype == np.float32 and cells.ndim == 2, f"float32 (rows, columns), got {cells.shape}")
-            _check(cells.size > 0 and bool(((cells >= 0) & (cells <= 1)).all()), "a cell is outside 0..1, or none is")
+            check(cells.dtype == np.float32 and cells.ndim == 2, f"float32 (rows, columns), got {cells.shape}")
+            check(cells.size > 0 and bool(((cells >= 0) & (cells <= 1)).all()), "a cell is outside 0..1, or none is")
 
     def test_a_region_is_as_much_of_an_object_as_can_be(self) -> None:
         source = self.make()
@@ -91,34 +78,3 @@ class ObjectnessLaws:
 def _regions(source: ObjectnessSource, pixels: Array) -> Float64:
     """Return a source's regions of a picture."""
     return source.regions(pixels)
-
-
-def _drawn(rng: np.random.Generator, height: int, width: int) -> Iterator[Array]:
-    """Yield the pictures of one shape."""
-    yield rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    yield np.full((height, width, 3), 128, dtype=np.uint8)
-    pixels = np.full((height, width, 3), 20, dtype=np.uint8)
-    pixels[height // 4 : height - height // 3, width // 3 : width - width // 4] = (240, 200, 30)
-    yield pixels
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield the texts in plain JSON, names included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, own in value.items():
-            yield from (*_texts(name), *_texts(own))
-    elif isinstance(value, list):
-        for own in value:
-            yield from _texts(own)
-
-
-def _is_path(text: str) -> bool:
-    """Return whether a text is an absolute path of any system."""
-    return PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
-
-
-def _check(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)

@@ -22,7 +22,7 @@ Int32 = NDArray[np.int32]
 
 LEVELS = 4  # of the pyramid, each with half the sides
 LEAST_LEVEL = 8  # pixels of the shorter side of a level
-SURROUNDINGS = 17  # pixels of the side of the square that a pixel is compared with
+NEIGHBOURHOOD = 17  # pixels of the side of the square that a pixel is compared with
 DEVIATIONS = 33  # and of the one over which a deviation is measured
 TAPS = np.array([1, 4, 6, 4, 1], np.float32)  # a Gaussian of one pixel, in 1/16
 UNIT = 256  # a map counts in 1/256 of a deviation
@@ -85,12 +85,12 @@ def lattice(height: int, width: int) -> Int32:
 
 def _stretches(length: int) -> list[tuple[int, int]]:
     """Return where the windows begin and end along one side of the picture."""
-    found = []
+    spans = []
     for share in SIDES:
         side = max(1, round(length * share))
         count = 1 + -(-STEPS * (length - side) // side)
-        found += [(int(start), int(start) + side) for start in np.rint(np.linspace(0, length - side, count))]
-    return found
+        spans += [(int(start), int(start) + side) for start in np.rint(np.linspace(0, length - side, count))]
+    return spans
 
 
 def interleaved(first: Int32, second: Int32, every: int) -> Int32:
@@ -139,8 +139,8 @@ def _difference(values: Float32, unit: int) -> Float32:
     import cv2
 
     near = cv2.sepFilter2D(values, -1, TAPS, TAPS)
-    around = cv2.boxFilter(values, -1, (SURROUNDINGS, SURROUNDINGS), normalize=False)
-    return np.rint(near * np.float32(unit / 256) - around * np.float32(unit / SURROUNDINGS**2))
+    around = cv2.boxFilter(values, -1, (NEIGHBOURHOOD, NEIGHBOURHOOD), normalize=False)
+    return np.rint(near * np.float32(unit / 256) - around * np.float32(unit / NEIGHBOURHOOD**2))
 
 
 def _standardised(differences: Float32) -> NDArray[np.int16]:

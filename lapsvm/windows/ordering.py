@@ -68,8 +68,8 @@ def by_area(boxes: Int32, sizes: Int32) -> tuple[Int32, Int32]:
     starts = np.concatenate([[0], np.flatnonzero(np.diff(keys[order]) != 0) + 1])
     distinct, largest_sizes = boxes[order[starts]], np.maximum.reduceat(sizes[order], starts)
     areas = (distinct[:, 2] - distinct[:, 0]).astype(np.int64) * (distinct[:, 3] - distinct[:, 1])
-    place = np.argsort(areas, kind="stable")
-    return np.ascontiguousarray(distinct[place]), largest_sizes[place]
+    order_by_area = np.argsort(areas, kind="stable")
+    return np.ascontiguousarray(distinct[order_by_area]), largest_sizes[order_by_area]
 
 
 def box_keys(boxes: NDArray[Any]) -> NDArray[Any]:
@@ -84,19 +84,19 @@ def box_keys(boxes: NDArray[Any]) -> NDArray[Any]:
 
 
 def objectness(boxes: Int32, sizes: Int32, seen: Sequence[Evidence]) -> Float64:
-    """Return (edges + 0.1) ** 1.5 / (cut + 0.1) ** 2 * fill * area ** 0.125 of each box, float64 (n,).
+    """Return (edges + 0.1) ** 1.5 / (cut + 0.1) ** 2 * sizes / area * area ** 0.125 of each box, float64 (n,).
 
     `cut` are the pixels of regions that the box separates from the rest (of each region the smaller part), as a share
-    of the box's area, `edges` the mean edge weight in the box over that in the picture, and `fill` the share of the box
-    that its own region covers.
+    of the box's area, `edges` the mean edge weight in the box over that in the picture, and `sizes` the pixels of the
+    box's own region.
     """
     height, width = seen[0].labels.shape
     step = max(1, round(max(height, width) / GRID))
-    whole = np.array([[0, 0, width, height]], np.int32)
+    picture = np.array([[0, 0, width, height]], np.int32)
     area = (boxes[:, 2] - boxes[:, 0]).astype(np.float64) * (boxes[:, 3] - boxes[:, 1])
-    cut = sum(_coverage.cut(*largest(one.labels), step, boxes) for one in seen) / (area * len(seen)) + SOFT
-    inside: Any = sum(_coverage.edge_sums(one.edges, step, boxes) for one in seen)
-    total = sum(float(_coverage.edge_sums(one.edges, step, whole)[0]) for one in seen)
+    cut = sum(_coverage.cut(*largest(evidence.labels), step, boxes) for evidence in seen) / (area * len(seen)) + SOFT
+    inside: Any = sum(_coverage.edge_sums(evidence.edges, step, boxes) for evidence in seen)
+    total = sum(float(_coverage.edge_sums(evidence.edges, step, picture)[0]) for evidence in seen)
     edges = inside / area * (height * width / max(total, 1.0)) + SOFT
     # square roots are the same on every machine, powers are not
     return np.asarray(edges * np.sqrt(edges) / (cut * cut) * (sizes / area) * np.sqrt(np.sqrt(np.sqrt(area))))
@@ -107,12 +107,12 @@ def largest(labels: Int32) -> tuple[Int32, int]:
     sizes = np.bincount(labels.ravel())
     if len(sizes) <= MAX_PARTS:
         return labels, len(sizes)
-    place = np.empty(len(sizes), np.int32)
-    place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes), dtype=np.int32)
-    return place[labels], MAX_PARTS
+    rank = np.empty(len(sizes), np.int32)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes), dtype=np.int32)
+    return rank[labels], MAX_PARTS
 
 
 def whole_weights(weights: Float64) -> Int32:
     """Return the weights over the greatest, as whole numbers from 1 to MAX_WEIGHT."""
-    whole: Int32 = np.maximum(1, np.floor(weights / weights.max() * MAX_WEIGHT)).astype(np.int32)
-    return whole
+    rounded: Int32 = np.maximum(1, np.floor(weights / weights.max() * MAX_WEIGHT)).astype(np.int32)
+    return rounded

@@ -1,71 +1,23 @@
-"""`propose` and its methods by name, of which sliding windows stand here, and the windows of a picture of any size.
+"""`propose`, and the windows of a picture of any size.
 
 The latter are proposed by the settings of a run or of a model; large pictures are reduced first.
 """
 
-from collections.abc import Callable
-from itertools import product
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, Float64, check_count, check_known
+from lapsvm.arrays import Array, Float32, Float64, check_count
 from lapsvm.boxes import areas, as_boxes, whole_image
 from lapsvm.catalog import MAX_PIXELS, Pixels, check_pixels
 from lapsvm.errors import InputError
 from lapsvm.settings import ProposalSettings
-from lapsvm.windows.contrast import LEAST_SIDE, contrast, mixed
+from lapsvm.windows.contrast import LEAST_SIDE
+from lapsvm.windows.methods import find_source, whole_boxes
 from lapsvm.windows.ordering import box_keys, default_min_side
-from lapsvm.windows.selective_search import Mode, selective_search
-
-Source = Callable[[Pixels, str | Mode, int, int], NDArray[Any]]
+from lapsvm.windows.selective_search import Mode
 
 WINDOWS_VERSION = 3  # raised when proposals of equal settings change, so that old and new shards do not mix
-GRID_DENSITIES = {"fast": (1, 2), "quality": (2, 4)}  # mode -> sizes per octave, windows per side of a window
-GRID_ASPECTS = (1.0, 0.5, 2.0)  # width over height
-GRID_OCTAVES = 4
 FINE = ("contrast", "mixed")  # methods that see smaller things
-
-
-def grid(image: Pixels, mode: object, seed: int, threads: int) -> Float32:  # noqa: ARG001 (every method has both)
-    """Return sliding windows of several sizes and shapes, from large to small, row by row: a baseline of the methods.
-
-    Mode "fast" has one size per octave and steps of half a window, "quality" two sizes and a quarter.
-
-    Raises
-    ------
-    OptionError
-        If the mode is unknown.
-    """
-    check_known(f"mode {mode!r} of grid", mode, GRID_DENSITIES)
-    sizes, steps = GRID_DENSITIES[str(mode)]
-    height, width = image.shape[:2]
-    levels = [
-        _grid_level(height, width, 2 ** (-i / sizes), aspect, steps)
-        for i, aspect in product(range(GRID_OCTAVES * sizes + 1), GRID_ASPECTS)
-    ]
-    boxes = np.concatenate([np.array([[0, 0, width, height]]), *levels]).astype(np.float32)
-    return boxes[np.argsort(-areas(boxes), kind="stable")]
-
-
-def _grid_level(height: int, width: int, scale: float, aspect: float, steps: int) -> Float32:
-    """Return the windows of one size and shape, spread evenly over the picture."""
-    side = scale * min(height, width)
-    w = max(1, min(width, round(side * aspect**0.5)))
-    h = max(1, min(height, round(side / aspect**0.5)))
-    x = np.rint(np.linspace(0, width - w, 1 + int(np.ceil(steps * (width - w) / w))))
-    y = np.rint(np.linspace(0, height - h, 1 + int(np.ceil(steps * (height - h) / h))))
-    top, left = np.meshgrid(y, x, indexing="ij")
-    return np.stack([left, top, left + w, top + h], axis=-1).reshape(-1, 4).astype(np.float32)
-
-
-METHODS: dict[str, Source] = {
-    "selective_search": selective_search,
-    "contrast": contrast,
-    "mixed": mixed,
-    "grid": grid,
-}
 
 
 def propose(
@@ -87,10 +39,13 @@ def propose(
         At most 2 ** 26 pixels.
     method : str, default "selective_search"
         "selective_search" (ours), "contrast" (parts that differ from their surroundings: small things, defects),
-        "mixed" (selective search, every twentieth window from "contrast") or "grid" (sliding windows of several sizes).
+        "mixed" (selective search, every twentieth window from "contrast"), "grid" (sliding windows of several sizes),
+        "selectivesearch" (the package of this name), "opencv" (selective search of OpenCV's contrib modules), or an
+        entry point of the group ``lapsvm.windows``, a function ``(image, mode, seed, threads)`` that returns boxes,
+        best first.
     mode : str or Mode, default "fast"
-        "fast" or "quality"; the methods "selective_search" and "mixed" also know "single". A `Mode` spells out the
-        strategies of "selective_search", also in "mixed".
+        "fast" or "quality"; the methods "selective_search", "mixed" and "opencv" also know "single". A `Mode` spells
+        out the strategies of "selective_search", also in "mixed".
     max_windows : int or None, default 2000
         Maximum number of windows; None keeps all.
     min_side : float or None, default None
@@ -99,7 +54,8 @@ def propose(
     max_area : float, default 1.0
         Maximum area as a share of the picture's area, in (0, 1].
     seed : int, default 0
-        Seed of a method of your own; ours use none. Boxes and their order are the same for any number of threads.
+        Seed of the order of "opencv", and of a method of your own; others use none. Boxes and their order are the same
+        for any number of threads.
     threads : int, default 1
         Threads over the colour spaces of selective search.
 
@@ -112,10 +68,13 @@ def propose(
 
     Raises
     ------
-    InputError, ShapeError
-        If an argument breaks its rule, or the k of a `Mode` leave more than 2 ** 22 regions.
+    InputError, ShapeError, NotFiniteError
+        If an argument breaks its rule, the k of a `Mode` leave more than 2 ** 22 regions, or a method of your own is no
+        such function, or returns no boxes (n, 4).
     OptionError
         If the method or mode is unknown.
+    DependencyError
+        If the method's package is not installed.
 
     References
     ----------
@@ -128,11 +87,11 @@ def propose(
     check_count("threads", threads)
     if max_windows is not None:
         check_count("max_windows", max_windows)
-    check_known(f"method {method!r}", method, sorted(METHODS))
+    source = find_source(method)
     height, width = image.shape[:2]
     least = _default_side(method, height, width) if min_side is None else _check_side(min_side)
-    boxes = METHODS[method](np.ascontiguousarray(image), mode, seed, threads)
-    tidied = tidy(boxes, height, width, least)
+    boxes = source(np.ascontiguousarray(image), mode, seed, threads)
+    tidied = tidy(whole_boxes(method, boxes), height, width, least)
     kept = tidied[areas(tidied) <= _check_area(max_area) * (height * width)][:max_windows]
     return kept if len(kept) else middle(height, width, max_area)[None]
 
@@ -254,5 +213,5 @@ def scales_of(pixels: Pixels, seen: Pixels) -> Float64:
 def enlarged_boxes(boxes: Array, pixels: Pixels, seen: Pixels) -> Float32:
     """Return boxes of a reduced picture in whole pixels of the picture itself."""
     height, width = pixels.shape[:2]
-    found = np.floor(boxes * scales_of(pixels, seen) + 0.5)  # not to even: a side of one pixel would vanish
-    return np.minimum(found, [width, height, width, height]).astype(np.float32)
+    rounded = np.floor(boxes * scales_of(pixels, seen) + 0.5)  # not to even: a side of one pixel would vanish
+    return np.minimum(rounded, [width, height, width, height]).astype(np.float32)

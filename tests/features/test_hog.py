@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
-from lapsvm.features import HOG, open_extractor
+from lapsvm.features import HOG, Block, open_extractor
 from lapsvm.features.extractors.hog import CLIP
 from lapsvm.features.extractors.picture import grey_levels
 
@@ -53,7 +53,7 @@ def test_the_kernel_equals_its_twin_for_other_geometries(size, cell, bins):
 
 def test_the_plain_setting_has_900_features():
     extractor = open_extractor("hog")
-    assert (extractor.dim, extractor.blocks) == (5 * 5 * 4 * 9, (900,))
+    assert (extractor.dim, extractor.blocks) == (5 * 5 * 4 * 9, (Block(900),))
     assert extractor(PICTURE, [[0, 0, 70, 60]]).dtype == np.float32
 
 

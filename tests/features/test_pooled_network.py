@@ -10,7 +10,7 @@ import pytest
 
 from lapsvm.catalog import read_image
 from lapsvm.errors import DataError, DependencyError, LapsvmError, MissingError, NotFiniteError, OptionError
-from lapsvm.features import open_extractor
+from lapsvm.features import Block, open_extractor
 from lapsvm.features.extractors.maps.letterbox import network_size
 
 pytest.importorskip("onnxruntime")
@@ -34,7 +34,7 @@ def formula(box, *, order="rgb", mean=127.5, scale=1 / 127.5):
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES.keys())
 def test_features_are_the_formula(path, box):
     extractor = open_extractor(f"onnx:{path}?size=128&norm=none")
-    assert (extractor.dim, extractor.blocks) == (5, (5,))
+    assert (extractor.dim, extractor.blocks) == (5, (Block(5),))
     np.testing.assert_allclose(extractor(PICTURE, [box])[0], formula(box), atol=1e-5)
 
 
@@ -81,8 +81,8 @@ def test_contrast_takes_the_surroundings_away(path):
 
 def test_surroundings_beside_are_what_a_contrast_takes_away(path):
     boxes = [[32, 32, 64, 64], *BOXES.values()]
-    both = open_extractor(f"onnx:{path}?size=128&surroundings=beside")
-    assert (both.dim, both.blocks, both.halves) == (10, (10,), (True,))
+    both = open_extractor(f"onnx:{path}?size=128&context=appended")
+    assert (both.dim, both.blocks) == (10, (Block(10, has_context=True),))
     own, around = np.split(both(PICTURE, boxes), 2, axis=1)
     np.testing.assert_array_equal(own, open_extractor(f"onnx:{path}?size=128")(PICTURE, boxes))
     contrast = open_extractor(f"onnx:{path}?size=128&contrast=.35")(PICTURE, boxes)
@@ -90,8 +90,8 @@ def test_surroundings_beside_are_what_a_contrast_takes_away(path):
 
 
 def test_contrast_and_surroundings_beside_exclude_each_other(path):
-    with pytest.raises(OptionError, match="contrast must not be given where surroundings=beside keeps both parts"):
-        open_extractor(f"onnx:{path}?contrast=.2&surroundings=beside")
+    with pytest.raises(OptionError, match="contrast must not be given where context=appended keeps both parts"):
+        open_extractor(f"onnx:{path}?contrast=.2&context=appended")
 
 
 def test_the_stride_is_known(path):
@@ -175,7 +175,7 @@ def test_several_outputs_stand_side_by_side(tmp_path, write_network):
     path = write_network(tmp_path / "net.onnx", WEIGHTS, also=["second"])
     together, *alone = (open_extractor(f"onnx:{path}?output={names}") for names in ("map,second", "map", "second"))
     boxes = list(BOXES.values())
-    assert together.blocks == (5, 5)
+    assert together.blocks == (Block(5), Block(5))
     np.testing.assert_array_equal(together(PICTURE, boxes), np.hstack([one(PICTURE, boxes) for one in alone]))
     with pytest.raises(OptionError, match="several with commas between them, none twice, got 'map,map'"):
         open_extractor(f"onnx:{path}?output=map,map")
@@ -300,7 +300,7 @@ def test_the_description_changes_with_every_option(path, query):
 def test_concatenated_networks_describe_their_blocks(path, tmp_path, write_network):
     wide = write_network(tmp_path / "wide.onnx", np.ones((7, 3)))
     both = open_extractor([f"onnx:{path}", f"onnx:{wide}?size=96", "hog"])
-    assert both.blocks == (5, 7, 900)
+    assert both.blocks == (Block(5), Block(7), Block(900))
     assert both(PICTURE, [[0, 0, 50, 50]]).shape == (1, 912)
 
 

@@ -7,7 +7,7 @@ from lapsvm.detection import Detector, score_many
 from lapsvm.detection.prepared import prepare_windows, window_scores
 from lapsvm.features import HOG, Projected, fit_projection
 from lapsvm.features.extractors.extractor import Concatenation, prepared
-from lapsvm.features.extractors.maps.prepared import project_parts
+from lapsvm.features.extractors.maps.prepared import project_blocks
 from lapsvm.features.extractors.pooled_network import PooledNetwork
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -33,13 +33,13 @@ OPTIONS = {
     "plain": {},
     "not normalised": {"norm": "none"},
     "contrast": {"contrast": 0.5},
-    "beside": {"surroundings": "beside"},
-    "beside, not normalised": {"surroundings": "beside", "norm": "none"},
+    "beside": {"context": "appended"},
+    "beside, not normalised": {"context": "appended", "norm": "none"},
 }
 EXTRACTORS = {
     **{name: lambda options=options: network(**options) for name, options in OPTIONS.items()},
     "hog": HOG,
-    "several": lambda: Concatenation([HOG(), network(surroundings="beside"), network(contrast=0.25)]),
+    "several": lambda: Concatenation([HOG(), network(context="appended"), network(contrast=0.25)]),
 }
 
 
@@ -52,9 +52,9 @@ class TestPrepared:
 
     def test_projected_features_are_the_features_times_the_components(self, extractor):
         made, rng = extractor(), np.random.default_rng(1)
-        sizes = [block // (1 + half) for block, half in zip(made.blocks, made.halves, strict=True)]
+        sizes = [block.inside for block in made.blocks]
         components = [rng.normal(size=(size, 1 + size // 2)).astype(np.float32) for size in sizes]
-        expected = project_parts(made(PICTURE, BOXES), components, made.halves)
+        expected = project_blocks(made(PICTURE, BOXES), components, made.blocks)
         found = prepared(made, PICTURE).project(BOXES, components)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -77,7 +77,7 @@ def test_weights_beyond_single_precision_give_scores():
     assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"norm": "none"}, {"surroundings": "beside"}, {"contrast": 0.5}])
+@pytest.mark.parametrize("options", [{}, {"norm": "none"}, {"context": "appended"}, {"contrast": 0.5}])
 def test_the_bits_of_a_window_do_not_depend_on_the_others(options):
     made = network(**options)
     picture, components = prepared(made, PICTURE), [np.eye(7, 4, dtype=np.float32), np.eye(9, 5, dtype=np.float32)]
@@ -86,8 +86,8 @@ def test_the_bits_of_a_window_do_not_depend_on_the_others(options):
 
 
 def test_the_network_sees_a_picture_once():
-    whole = network(surroundings="beside")
-    projection = fit_projection([whole(PICTURE, BOXES)], whole.blocks, 3, whole.halves)
+    whole = network(context="appended")
+    projection = fit_projection([whole(PICTURE, BOXES)], whole.blocks, 3)
     whole._network.passes = 0
     picture = prepared(whole, PICTURE)
     picture(BOXES)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError, ShapeError
-from lapsvm.features import Projected, Projection, fit_projection, load_projection, save_projection
+from lapsvm.features import Block, Projected, Projection, fit_projection, load_projection, save_projection
 
-BLOCKS = (4, 6)
+BLOCKS = (Block(4), Block(6))
 MADE_WITH = {"extractor": {"kind": "made up"}, "pca": 3}
 
 
@@ -20,10 +20,10 @@ def features(n=200, seed=0):
 class MadeUp:
     """An extractor whose features are the boxes' corners, over and over."""
 
-    dim, blocks, halves = 10, BLOCKS, (False, False)
+    dim, blocks = 10, BLOCKS
 
     def describe(self):
-        return {"kind": "made up", "blocks": list(BLOCKS)}
+        return {"kind": "made up"}
 
     def __call__(self, pixels, boxes):
         return np.tile(np.asarray(boxes, dtype=np.float32), 3)[:, :10]
@@ -57,22 +57,22 @@ def test_all_components_change_no_product():
 
 def test_the_order_of_windows_does_not_matter():
     x = features()[:, 4:]
-    one, other = fit_projection([x], (6,), 3), fit_projection([x[::-1]], (6,), 3)
+    one, other = fit_projection([x], BLOCKS[1:], 3), fit_projection([x[::-1]], BLOCKS[1:], 3)
     np.testing.assert_allclose(one.apply(x), other.apply(x), atol=1e-3)
 
 
 def test_unfolded_weights_give_the_same_scores():
     x, weights = features(), np.random.default_rng(1).normal(size=5)
-    projection = fit_projection([x], (4, 6), 0.97)
+    projection = fit_projection([x], BLOCKS, 0.97)
     assert len(projection.unfold(np.ones(4))) == 10
     projection = Projection((projection.components[0], np.eye(6, 4, dtype=np.float32)), (1.0, 1.0), (False, False))
     np.testing.assert_allclose(x @ projection.unfold(weights), projection.apply(x) @ weights, rtol=1e-4)
 
 
-def test_both_halves_of_a_part_take_the_components_of_the_first():
+def test_a_context_takes_the_components_of_the_window():
     own, around = features()[:, 4:], np.random.default_rng(4).normal(size=(200, 6)).astype(np.float32)
-    alone = fit_projection([own], (6,), 3)
-    both = fit_projection([np.hstack([own, around])], (12,), 3, (True,))
+    alone = fit_projection([own], BLOCKS[1:], 3)
+    both = fit_projection([np.hstack([own, around])], [Block(12, True)], 3)
     np.testing.assert_allclose(both.components[0], alone.components[0], atol=1e-6)
     found = both.apply(np.hstack([own, around]))
     np.testing.assert_allclose(found, np.hstack([alone.apply(own), alone.apply(around)]), rtol=1e-4, atol=1e-4)
@@ -102,16 +102,16 @@ def test_a_size_that_is_no_size_is_refused(size):
 def test_an_extractor_is_projected_part_by_part():
     projection = fit_projection([features()], BLOCKS, 3)
     extractor, boxes = Projected(MadeUp(), projection), [[0, 1, 2, 3], [1, 1, 5, 9]]
-    assert (extractor.dim, extractor.blocks) == (6, (3, 3))
+    assert (extractor.dim, extractor.blocks) == (6, (Block(3), Block(3)))
     expected = MadeUp()(None, boxes)
     np.testing.assert_allclose(extractor(None, boxes)[:, :3], expected[:, :4] @ projection.components[0], rtol=1e-6)
-    assert extractor.describe()["of"] == MadeUp().describe()
+    assert extractor.describe()["of"] == {"kind": "made up", "blocks": [4, 6], "has_context": [False, False]}
     assert extractor.describe()["components"] == projection.fingerprint
 
 
 def test_a_projection_of_other_parts_is_refused():
-    with pytest.raises(ShapeError, match=r"the projection must be of parts of \[4, 6\] features, got \[5, 5\]"):
-        Projected(MadeUp(), fit_projection([features()], (5, 5), 3))
+    with pytest.raises(ShapeError, match=r"the projection must be of blocks of \[4, 6\] features, got \[5, 5\]"):
+        Projected(MadeUp(), fit_projection([features()], [Block(5), Block(5)], 3))
 
 
 def test_a_projection_comes_back_from_its_file(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, OptionError
-from lapsvm.features import open_extractor
+from lapsvm.features import Block, open_extractor
 from lapsvm.features.extractors.specs import (
     number,
     one_or_three_numbers,
@@ -97,7 +97,7 @@ def test_several_specs_stand_side_by_side():
     pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
     boxes = [[0, 0, 50, 40], [3, 4, 20, 30]]
     both = open_extractor(["hog?size=16", "hog?size=24&cell=12"])
-    assert both.blocks == (36, 36)
+    assert both.blocks == (Block(36), Block(36))
     assert both.dim == 72
     np.testing.assert_array_equal(both(pixels, boxes)[:, :36], open_extractor("hog?size=16")(pixels, boxes))
     np.testing.assert_array_equal(both(pixels, boxes)[:, 36:], open_extractor("hog?size=24&cell=12")(pixels, boxes))

@@ -119,7 +119,7 @@ def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
         ("torch:tiny_nets:gives_nothing", DataError, "must give a tensor or several, got NoneType"),
         ("torch:tiny_nets:fails_inside", DataError, "cannot take a picture of 224 x 224"),
         ("torch:tiny_nets:colours?weights=absent.pth", MissingError, r"file of weights absent\.pth is not there"),
-        ("torch:tiny_nets:colours?context=16", OptionError, "option 'context' is not known; choose from weights"),
+        ("torch:tiny_nets:colours?context=16", OptionError, "context must be none or appended, got '16'"),
     ],
 )
 def test_what_cannot_be_opened_is_one_sentence(nets, tmp_path, text, error, sentence):
@@ -138,7 +138,10 @@ def test_a_map_that_is_not_finite_is_refused(nets):
 
 def test_memory_that_is_too_small_for_a_picture_is_a_sentence(nets):
     pooled = open_extractor("torch:tiny_nets:starving?size=96")
-    with pytest.raises(DataError, match="needs more memory than device cpu has for a picture of 64 x 96; give"):
+    with pytest.raises(
+        DataError,
+        match=r"^network tiny_nets:starving needs more memory than device cpu has for a picture of 64 x 96; give",
+    ):
         pooled(PICTURE, BOXES)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import DataError, OptionError
-from lapsvm.features import PooledNetwork, open_extractor
+from lapsvm.features import Block, PooledNetwork, open_extractor
 from lapsvm.features.extractors.maps.letterbox import letterbox_size
 
 from ..twins.extractors import letterboxed, overlaps
@@ -52,7 +52,7 @@ def test_patches_and_tokens_before_them_are_found(write, patch, prefix, size):
     extractor = open_extractor(write(patch=patch, prefix=prefix, size=size))
     assert extractor.strides == (patch,)
     assert (extractor.describe()["patch"], extractor.describe()["prefix"]) == (patch, prefix)
-    assert extractor.blocks == (5,)
+    assert extractor.blocks == (Block(5),)
 
 
 def test_an_input_that_is_no_multiple_of_the_patch_is_read_without_its_border(write):
@@ -256,7 +256,7 @@ def test_features_of_a_fixed_size_equal_the_slow_twin(write, shape):
         np.testing.assert_allclose(features, expected, atol=0.02)  # the extractor rounds resized pixels
 
 
-@pytest.mark.parametrize("query", ["", "&contrast=.5", "&surroundings=beside"])
+@pytest.mark.parametrize("query", ["", "&contrast=.5", "&context=appended"])
 @pytest.mark.parametrize("stride", [(14, "wide"), (14, "tall"), (16, "odd"), (32, "odd")], ids=str)
 def test_cells_of_the_padding_are_never_read(tmp_path, write_network, query, stride):
     """The map is 1 in cells that show the picture and not finite in those of the padding, where the input is 0."""

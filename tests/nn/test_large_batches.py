@@ -157,7 +157,7 @@ def test_two_processes_learn_what_one_does(tmp_path):
     expected.backward()
     each = rank_hinge_loss(model(inputs), labels, mask, groups, reduction="none").detach()
     for rank in range(2):
-        one_pass, two_passes, *values, parts = torch.load(tmp_path / f"{rank}.pt")
+        one_pass, two_passes, *values, parts = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         for value in values:
             assert value.item() == pytest.approx(expected.item(), rel=1e-12)
         for found in (one_pass, two_passes):

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, OptionError
-from lapsvm.ranking import NDCGLoss, RankBiased, RankLoss, average_precision, predicted_ranking, reference
+from lapsvm.ranking import (
+    NDCGLoss,
+    PartialAUCLoss,
+    RankBiased,
+    RankLoss,
+    average_precision,
+    predicted_ranking,
+    reference,
+)
 from lapsvm.ranking.losses import as_loss
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -47,7 +55,7 @@ def best(scores, labels, loss, weight, scale):
     return max(found), perfect
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, NDCGLoss(RankBiased(0.7)), Users()], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, NDCGLoss(RankBiased(0.7)), PartialAUCLoss(0.4), Users()], ids=repr)
 def test_values_are_those_of_all_interleavings(loss):
     rng = np.random.default_rng(0)
     for eps, scale in ((1.0, 1.0), (0.1, 1.0), (2.0, 5.0)):

@@ -207,7 +207,7 @@ def test_a_wrong_picture_is_named(image, error, sentence):
         (
             {"method": "edges"},
             OptionError,
-            "method 'edges' is not known; choose from contrast, grid, mixed, selective_search",
+            "method 'edges' is not known; choose from contrast, grid, mixed, opencv, selective_search, selectivesearch",
         ),
         ({"mode": "slow"}, OptionError, "mode 'slow' of selective_search is not known; choose from single, fast, qual"),
         (
@@ -243,7 +243,7 @@ def test_too_many_regions_are_refused(monkeypatch):
 
 
 def test_every_method_is_in_the_registry():
-    assert set(METHODS) == {"selective_search", "contrast", "mixed", "grid"}
+    assert set(METHODS) == {"selective_search", "contrast", "mixed", "grid", "selectivesearch", "opencv"}
 
 
 def test_the_grid_holds_a_window_near_any_square():

@@ -61,8 +61,8 @@ def _kind_of(path: Path) -> str:
     else:
         suffixes = {file.suffix.removeprefix(".") for file in files_of_users(path, "*")}
         suffixes &= {"npz", "mat"}
-    found = sorted(suffixes & set(FORMATS))
-    if len(found) == 1:
-        return found[0]
-    got = f"files of {' and '.join(found)}" if found else f"none in {path}"
+    known = sorted(suffixes & set(FORMATS))
+    if len(known) == 1:
+        return known[0]
+    got = f"files of {' and '.join(known)}" if known else f"none in {path}"
     raise ExternalFileError(f"{path} must be a file, or a folder of files, of one of {', '.join(FORMATS)}; got {got}.")

@@ -15,12 +15,12 @@ def _source(
     """Return the source of a table: name of a picture -> its boxes, or an object with arrays."""
 
     def read(key: str, features: bool) -> ExternalWindows:
-        place, entry = f"{where}, picture {key}", entries[key]
+        location, entry = f"{where}, picture {key}", entries[key]
         if isinstance(entry, list):
             entry = {names.boxes or "boxes": entry}
         if not isinstance(entry, dict):
-            raise ExternalFileError(f"{place} must be an object or a list of boxes, got {type(entry).__name__}.")
-        return names.windows(place, entry, features)
+            raise ExternalFileError(f"{location} must be an object or a list of boxes, got {type(entry).__name__}.")
+        return names.windows(location, entry, features)
 
     return ExternalSource(where, tuple(entries), convention, has_features, read)
 

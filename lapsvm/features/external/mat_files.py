@@ -73,21 +73,21 @@ def _list(path: Path, names: ArrayNames) -> ExternalSource:
     boxes_name, features_name = names.boxes_in(content, where), names.features_in(content, where)
     optional = features_name, names.objectness_in(content, where)
     cells = {name: content[name] for name in (IMAGES, boxes_name, *optional) if name is not None}
-    for name, own in cells.items():
-        if not isinstance(own, list):
-            raise ExternalFileError(f"{where}: {name} must be a cell array, got {type(own).__name__}.")
-        if len(own) != len(cells[IMAGES]):
+    for name, cell_rows in cells.items():
+        if not isinstance(cell_rows, list):
+            raise ExternalFileError(f"{where}: {name} must be a cell array, got {type(cell_rows).__name__}.")
+        if len(cell_rows) != len(cells[IMAGES]):
             raise ExternalFileError(
-                f"{where}: {name} must have one cell per picture, got {len(own)} for {len(cells[IMAGES])}."
+                f"{where}: {name} must have one cell per picture, got {len(cell_rows)} for {len(cells[IMAGES])}."
             )
     keys = [_text(where, cell) for cell in cells[IMAGES]]
     check_distinct(keys, f"{where} must name each picture once", ExternalFileError)
-    places = {key: place for place, key in enumerate(keys)}
+    places = {key: column for column, key in enumerate(keys)}
 
     def read(key: str, features: bool) -> ExternalWindows:
-        place = places[key]
-        values, shares = (cells[name][place] if features and name is not None else None for name in optional)
-        return checked_windows(f"{where}, picture {key}", cells[boxes_name][place], values, objectness=shares)
+        column = places[key]
+        values, shares = (cells[name][column] if features and name is not None else None for name in optional)
+        return checked_windows(f"{where}, picture {key}", cells[boxes_name][column], values, objectness=shares)
 
     return ExternalSource(where, tuple(keys), LIST, features_name is not None, read)
 

@@ -139,8 +139,8 @@ def new_process() -> "Popen[bytes]":
 def _send(stream: BinaryIO, header: Any, contents: Sequence[bytes | Array]) -> None:
     """Write a header and the bytes that it announces to a pipe without a buffer."""
     text = json.dumps(header).encode()
-    for part in (_LENGTH.pack(len(text)), text, *contents):
-        view = memoryview(part).cast("B") if len(part) else memoryview(b"")  # type: ignore[arg-type]
+    for piece in (_LENGTH.pack(len(text)), text, *contents):
+        view = memoryview(piece).cast("B") if len(piece) else memoryview(b"")  # type: ignore[arg-type]
         while view:
             view = view[stream.write(view) :]
 
@@ -170,10 +170,10 @@ def received(stream: BinaryIO, most: int) -> dict[str, Any] | str:
     header = _header(stream, most)
     if isinstance(header, str):
         return " ".join(header.split())[:300]
-    found = _decoded(header, stream, [2 * most])
-    if not isinstance(found, dict):
+    decoded = _decoded(header, stream, [2 * most])
+    if not isinstance(decoded, dict):
         raise TypeError("no variables")
-    return found
+    return decoded
 
 
 def _decoded(entry: Any, stream: BinaryIO, left: list[int]) -> Any:
@@ -181,10 +181,10 @@ def _decoded(entry: Any, stream: BinaryIO, left: list[int]) -> Any:
     if entry is None or isinstance(entry, str):
         return entry
     if isinstance(entry, list):
-        return [_decoded(one, stream, left) for one in entry]
+        return [_decoded(item, stream, left) for item in entry]
     ((kind, content),) = entry.items()
     if kind == "struct" and isinstance(content, dict):
-        return {name: _decoded(one, stream, left) for name, one in content.items()}
+        return {name: _decoded(item, stream, left) for name, item in content.items()}
     if kind != "array":
         raise ValueError(kind)
     name, shape = content
@@ -204,9 +204,9 @@ def _encoded(value: Any, arrays: list[Array]) -> Any:
         arrays.append(np.ascontiguousarray(value, value.dtype.newbyteorder("=")).reshape(-1))
         return {"array": [value.dtype.name, value.shape]}
     if isinstance(value, list):
-        return [_encoded(one, arrays) for one in value]
+        return [_encoded(item, arrays) for item in value]
     return (
-        {"struct": {name: _encoded(one, arrays) for name, one in value.items()}} if isinstance(value, dict) else value
+        {"struct": {name: _encoded(item, arrays) for name, item in value.items()}} if isinstance(value, dict) else value
     )
 
 
@@ -244,8 +244,8 @@ def _answer(content: bytes, without: set[str]) -> dict[str, Any] | str:
     try:
         names = [name for name, *_ in whosmat(BytesIO(content))]
         wanted = [name for name in names if name not in without]
-        found = loadmat(BytesIO(content), mat_dtype=True, variable_names=wanted)
-        return {name: _plain(found.get(name)) for name in names}
+        variables = loadmat(BytesIO(content), mat_dtype=True, variable_names=wanted)
+        return {name: _plain(variables.get(name)) for name in names}
     except MemoryError:
         return "its values take far more memory than a file of its size can hold"
     except Exception as error:  # noqa: BLE001 - SciPy raises whatever comes of what it reads
@@ -261,7 +261,7 @@ def _plain(value: Any) -> Any:
         entries = [{name: _plain(row[name]) for name in value.dtype.names} for row in rows]
         return entries[0] if len(entries) == 1 else entries
     if value.dtype.kind == "O":
-        return [_plain(one) for one in rows]
+        return [_plain(row) for row in rows]
     if value.dtype.kind == "U":
         return "".join(rows)
     return value if value.dtype.name in _TYPES else None

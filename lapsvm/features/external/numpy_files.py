@@ -6,11 +6,11 @@ the file's size before memory is asked for.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -36,6 +36,10 @@ SMALL = 2**26
 """Size up to which any ratio is accepted: 64 MiB."""
 
 _MOST_DIMENSIONS = 32
+
+_ATTEMPTS = 5
+
+Result = TypeVar("Result")
 
 
 def files_below(path: Path, suffix: str) -> dict[str, Path]:
@@ -168,13 +172,17 @@ def load_npy(path: Path, mapped: bool = False) -> Array:
         If it is damaged or cut short, or holds pickled objects.
     """
     with open_regular(path, "file") as file:
-        try:
+
+        def read() -> Any:
+            file.seek(0)
             _check_header(file, os.fstat(file.fileno()).st_size)
             file.seek(0)
-            array = np.load(path if mapped else file, mmap_mode="r" if mapped else None, allow_pickle=False)
+            return np.load(path if mapped else file, mmap_mode="r" if mapped else None, allow_pickle=False)
+
+        try:
+            return np.asarray(_read_again_after_race(read))
         except Exception as error:  # noqa: BLE001 - numpy evaluates the header and raises whatever comes of it
             raise _unreadable(path, error) from None
-    return np.asarray(array)
 
 
 class Archive(Mapping[str, Array]):
@@ -201,10 +209,14 @@ class Archive(Mapping[str, Array]):
         entry = self._packed.getinfo(self._names[name])
         if entry.file_size > unfolded_limit(min(entry.compress_size, self._size)):
             raise ValueError(f"{name} unfolds from {entry.compress_size} bytes to {entry.file_size}, which none does")
-        with self._packed.open(entry) as stream:
-            _check_header(stream, entry.file_size)
-        with self._packed.open(entry) as stream:
-            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+        def read() -> Any:
+            with self._packed.open(entry) as stream:
+                _check_header(stream, entry.file_size)
+            with self._packed.open(entry) as stream:
+                return np.lib.format.read_array(stream, allow_pickle=False)
+
+        return np.asarray(_read_again_after_race(read))
 
 
 @contextmanager
@@ -226,6 +238,17 @@ def opened_npz(path: Path) -> Iterator[Archive]:
             raise
         except Exception as error:  # noqa: BLE001 - as in load_npy
             raise _unreadable(path, error) from None
+
+
+def _read_again_after_race(read: Callable[[], Result]) -> Result:
+    """Return what a function reads from its beginning; a SystemError is no damage, so it is called again.
+
+    NumPy evaluates headers, and the evaluation of CPython 3.11 counts the depth of all threads in one place.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(SystemError):
+            return read()
+    return read()
 
 
 def _check_header(stream: Any, size: int) -> None:

@@ -1,17 +1,21 @@
 """The protocol of extractors, their concatenation, and opening one by its text and the settings for all networks."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, check_choice, check_count, check_known
 from lapsvm.errors import DataError, InputError, OptionError
+from lapsvm.features.extractors.blocks import Block, block_record, check_blocks, sizes_of
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
 from lapsvm.features.extractors.pooled_network import PooledNetwork, open_pooled_network, pooling_options
-from lapsvm.features.extractors.specs import Machine, Spec, check_trusted, parse_spec
+from lapsvm.features.extractors.specs import Machine, Spec, check_trusted, is_warped, parse_spec
 from lapsvm.features.extractors.torch_network import open_torch
 from lapsvm.settings import NetworkSettings
 
@@ -25,18 +29,15 @@ class Extractor(Protocol):
         """Number of features of a window."""
 
     @property
-    def blocks(self) -> tuple[int, ...]:
-        """Numbers of features of the parts that stand side by side; they sum to `dim`."""
-
-    @property
-    def halves(self) -> tuple[bool, ...]:
-        """Whether each part is a window's features followed by as many of its surroundings."""
+    def blocks(self) -> Sequence[Block]:
+        """The blocks of its features, in order; their sizes sum to `dim`. Training brings each to one mean norm."""
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on, as plain JSON.
 
         It has no paths: a file is identified by the hash of its content. Values below the key "runtime" are recorded
-        but need not match (see `check_settings`).
+        but need not match (see `check_settings`). Shards record the blocks with it, below the keys "blocks" and
+        "has_context", which it need not have (see `recorded_description`).
         """
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
@@ -83,34 +84,37 @@ class Concatenation:
     @property
     def dim(self) -> int:
         """Number of features of a window."""
-        return sum(self.blocks)
+        return sum(sizes_of(self.blocks))
 
     @property
-    def blocks(self) -> tuple[int, ...]:
-        """Numbers of features of each part, in order."""
-        return tuple(size for part in self.parts for size in part.blocks)
-
-    @property
-    def halves(self) -> tuple[bool, ...]:
-        """Whether each part has two halves."""
-        return tuple(half for part in self.parts for half in part.halves)
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of all parts, in order."""
+        return tuple(block for extractor in self.parts for block in extractor.blocks)
 
     def describe(self) -> dict[str, Any]:
         """Return the parts' descriptions."""
         return {
             "kind": "concatenation",
-            "blocks": list(self.blocks),
-            "halves": list(self.halves),
-            "parts": {str(index): part.describe() for index, part in enumerate(self.parts)},
+            **block_record(self.blocks),
+            "parts": {str(index): extractor.describe() for index, extractor in enumerate(self.parts)},
         }
 
     def prepare(self, pixels: Array) -> PreparedPicture:
         """Return a picture whose windows' features can be asked for several times; see `prepared`."""
-        return PreparedParts([prepared(part, pixels) for part in self.parts], [len(part.blocks) for part in self.parts])
+        return self.joined([prepared(extractor, pixels) for extractor in self.parts])
+
+    def joined(self, parts: Sequence[PreparedPicture]) -> PreparedPicture:
+        """Return a picture that every part has prepared."""
+        return PreparedParts(parts, [len(extractor.blocks) for extractor in self.parts])
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the parts' features side by side, float32 of shape (n, dim)."""
         return self.prepare(pixels)(boxes)
+
+
+def recorded_description(extractor: Extractor) -> dict[str, Any]:
+    """Return what shards, projections and models record of an extractor: its description, and its blocks."""
+    return extractor.describe() | block_record(extractor.blocks)
 
 
 def prepared(extractor: Extractor, pixels: Array) -> PreparedPicture:
@@ -133,6 +137,7 @@ def prepared(extractor: Extractor, pixels: Array) -> PreparedPicture:
     return PreparedPixels(extractor, pixels) if prepare is None else prepare(pixels)
 
 
+ENTRY_POINTS = "lapsvm.extractors"
 OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {
     "hog": open_hog,
     "onnx": open_pooled_network,
@@ -153,13 +158,16 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         ``efficientnet_lite0[?output=stride8|stride16|stride16_expanded|stride32]`` (or several with commas between
         them), with the options of ``onnx``,
         ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``, or
-        ``surroundings=beside`` in place of the contrast;
-        ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE...]`` is run by torch. docs/reference/features.md lists all
-        options. The features of several extractors are concatenated.
+        ``context=appended`` in place of the contrast;
+        ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE...]`` is run by torch, with ``way=warped[&size=224&context=16
+        &batch=64]`` for each window by itself; ``torch:alexnet?weights=FILE|random[&seed=N&output=fc7|fc6]`` is R-CNN's
+        way with the package's own AlexNet; or an entry point of the group
+        ``lapsvm.extractors``, a callable that takes the text's options as keyword arguments and returns an extractor.
+        docs/reference/features.md lists all options. The features of several extractors are concatenated.
     threads : int, default 1
         Threads that a network may use.
     device : "auto", "cpu" or "cuda"
-        Where torch runs a network; "auto" is CUDA if torch can use it.
+        Where a network runs; "auto" is CUDA if torch can use it, or ONNX Runtime for a network of its own.
 
     Returns
     -------
@@ -169,6 +177,8 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     ------
     OptionError
         If the kind, an option or its value is unknown, or an output must be chosen.
+    InputError
+        If an entry point gives no extractor.
     MissingError
         If the file does not exist.
     DataError
@@ -184,9 +194,10 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
-def sees_surroundings(text: str) -> bool:
-    """Return whether an extractor's text names a network, whose map depends on a window's surroundings."""
-    return parse_spec(text).kind in (KIND, "onnx", "torch")
+def sees_context(text: str) -> bool:
+    """Return whether an extractor's text names a network with a map, which depends on a window's context."""
+    spec = parse_spec(text)
+    return spec.kind in (KIND, "onnx", "torch") and not is_warped(spec)
 
 
 def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -224,11 +235,36 @@ def _described(description: Mapping[str, Any]) -> Iterator[str]:
 
 def _open_one(spec: Spec, machine: Machine) -> Extractor:
     """Return the extractor of one spec."""
-    check_known(f"extractor {spec.text!r}", spec.kind, OPENERS)
+    opener = OPENERS.get(spec.kind) or _find_point(spec)
     try:
-        return OPENERS[spec.kind](spec, machine)
+        return opener(spec, machine)
     except (OptionError, DataError) as error:
         raise type(error)(f"extractor {spec.text!r}: {error}") from None
+
+
+def _find_point(spec: Spec) -> Callable[[Spec, Machine], Extractor]:
+    """Return what opens an extractor of another package; OptionError if there is no such entry point."""
+    points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    check_known(f"extractor {spec.text!r}", spec.kind, [*OPENERS, *points])
+    return partial(_open_point, points[spec.kind])
+
+
+def _open_point(point: EntryPoint, spec: Spec, machine: Machine) -> Extractor:  # noqa: ARG001 - its own threads
+    """Return the extractor that an entry point's callable makes of a spec's options."""
+    if spec.file is not None:
+        raise OptionError(f"{point.name} takes no file, got {spec.file!r}.")
+    make = point.load()
+    try:
+        signature(make).bind(**spec.options)
+    except TypeError as error:
+        names = ", ".join(signature(make).parameters) or "none"
+        raise OptionError(f"{error}; its options are {names}.") from None
+    extractor = make(**spec.options)
+    if not isinstance(extractor, Extractor):
+        members = "must have dim, blocks, describe() and a call with pixels and boxes"
+        raise InputError(f"extractor {spec.text!r} {members}, got {type(extractor).__name__}.")
+    check_blocks(f"extractor {spec.text!r}", extractor.blocks, extractor.dim)
+    return extractor
 
 
 def open_sized_extractor(
@@ -239,7 +275,7 @@ def open_sized_extractor(
     `named` are the extractors that the user named, which may run code of their modules; others raise SettingsError.
     """
     check_trusted(texts, named)
-    parts = [part for text in texts for part in open_sizes(text, settings, device)]
+    parts = [extractor for text in texts for extractor in open_sizes(text, settings, device)]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
@@ -259,9 +295,10 @@ def open_sizes(text: str, settings: NetworkSettings, device: str = "auto") -> li
 
 
 def completed(text: str, settings: NetworkSettings) -> str:
-    """Return the text of an extractor with the settings for surroundings added, unless it sets or lacks them."""
+    """Return the text of an extractor with the settings for the context added, unless it sets or lacks them."""
     options = parse_spec(text).options
-    if {"contrast", "surroundings"} & set(options) or not sees_surroundings(text):
+    if {"contrast", "context"} & set(options) or not sees_context(text):
         return text
-    added = "surroundings=beside" if settings.beside else f"contrast={settings.contrast!r}" if settings.contrast else ""
+    contrast = f"contrast={settings.contrast!r}" if settings.contrast else ""
+    added = "context=appended" if settings.store_context else contrast
     return f"{text}{'&' if options else '?'}{added}" if added else text

@@ -18,6 +18,7 @@ from lapsvm._ext import hog as _kernel
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.catalog import check_pixels
 from lapsvm.errors import OptionError
+from lapsvm.features.extractors.blocks import Block, block_record
 from lapsvm.features.extractors.picture import clip_boxes, grey_levels
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, whole_number
 
@@ -54,14 +55,9 @@ class HOG:
         return (self.size // self.cell - 1) ** 2 * 4 * self.bins
 
     @property
-    def blocks(self) -> tuple[int, ...]:
-        """One part: ``(dim,)``."""
-        return (self.dim,)
-
-    @property
-    def halves(self) -> tuple[bool, ...]:
-        """No part has halves."""
-        return (False,)
+    def blocks(self) -> tuple[Block, ...]:
+        """One block, without context."""
+        return (Block(self.dim),)
 
     @property
     def floor(self) -> float:
@@ -74,8 +70,8 @@ class HOG:
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         names = ("size", "cell", "bins")
-        parts = {"blocks": list(self.blocks), "halves": list(self.halves)}
-        return {"kind": "hog", "version": 1, **parts} | {name: getattr(self, name) for name in names}
+        settings = {name: getattr(self, name) for name in names}
+        return {"kind": "hog", "version": 1, **block_record(self.blocks), **settings}
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
@@ -9,6 +11,12 @@ from lapsvm.errors import DataError, import_optional
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+NVIDIA = ("/dev/nvidiactl", "/dev/dxg")
+"""Of which one is there where Linux has a driver of NVIDIA's."""
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+# whole float32 products, and no trying of algorithms for every size of a picture, which would not always choose alike
+_EXACT = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
 
 
 class Network(Protocol):
@@ -36,7 +44,7 @@ class Network(Protocol):
 
 
 class RuntimeNetwork:
-    """A network run by ONNX Runtime on the CPU, with the same result for every number of threads.
+    """A network run by ONNX Runtime, with the same result for every number of threads.
 
     Parameters
     ----------
@@ -45,11 +53,17 @@ class RuntimeNetwork:
     content : bytes
         The ONNX file. Weights in separate files are refused, because the hash would not cover them.
     threads : int
+        On the processor.
+    device : "cpu", "cuda" or "auto", default "cpu"
+        A GPU is used if this ONNX Runtime has CUDA (the package onnxruntime-gpu) and can use it; "auto" tries it where
+        there is a driver.
     extra : str, default "onnx"
         What installs ONNX Runtime, for the error if it is missing.
 
     Attributes
     ----------
+    runtime : dict of str to str
+        Name and version of ONNX Runtime, and the device "cuda" if it runs there.
     outputs : dict of str to list
         Name of every output, and its shape as the file declares it: a dimension that is free is a name or None.
 
@@ -61,7 +75,7 @@ class RuntimeNetwork:
         If the content is no ONNX network, has weights in other files, or its input is not one picture of 3 channels.
     """
 
-    def __init__(self, name: str, content: bytes, threads: int, extra: str = "onnx") -> None:
+    def __init__(self, name: str, content: bytes, threads: int, device: str = "cpu", *, extra: str = "onnx") -> None:
         onnxruntime, options = open_runtime(f"network {name} needs onnxruntime", extra, threads)
         state = onnxruntime.capi.onnxruntime_pybind11_state
         check_self_contained(name, content)
@@ -71,11 +85,23 @@ class RuntimeNetwork:
         self.runtime = {"name": "onnxruntime", "version": onnxruntime.__version__}
         options.inter_op_num_threads, options.use_deterministic_compute = 1, True
         try:
-            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self._session = self._opened(onnxruntime, content, options, device)
             self._input, self.fixed_size = self._picture_input()
             self.outputs = {output.name: list(output.shape or ()) for output in self._session.get_outputs()}
         except (*self._errors, UnicodeDecodeError) as error:  # names in a damaged file may be no text
             raise DataError(f"network {name} is no ONNX file that can be read: {one_line(error)}.") from None
+
+    def _opened(self, onnxruntime: Any, content: bytes, options: Any, device: str) -> Any:
+        """Return the session of a network, on a GPU if one is asked for and can be used."""
+        if _may_use_cuda(onnxruntime, device):
+            onnxruntime.set_default_logger_severity(_QUIET)  # of libraries that are missing
+            with suppress(*self._errors, RuntimeError, ValueError):
+                providers = [(CUDA, _EXACT), CPU]
+                session = onnxruntime.InferenceSession(content, options, providers=providers, enable_fallback=0)
+                if CUDA in session.get_providers():
+                    self.runtime["device"] = "cuda"
+                return session
+        return onnxruntime.InferenceSession(content, options, providers=[CPU])
 
     def _picture_input(self) -> tuple[str, tuple[int, int] | None]:
         """Return the name of the one input, and its height and width if they are fixed."""
@@ -94,7 +120,14 @@ class RuntimeNetwork:
         try:
             return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
         except (*self._errors, UnicodeDecodeError) as error:
-            raise DataError(cannot_take(self._name, batch, error)) from None
+            raise DataError(cannot_take(self._name, batch.shape[2:], error)) from None
+
+
+def _may_use_cuda(onnxruntime: Any, device: str) -> bool:
+    """Return whether to try a GPU."""
+    if device == "cpu" or CUDA not in onnxruntime.get_available_providers():
+        return False
+    return device == "cuda" or any(Path(driver).exists() for driver in NVIDIA)
 
 
 def open_runtime(needs: str, extra: str, threads: int) -> tuple[Any, Any]:
@@ -113,9 +146,9 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def cannot_take(name: str, batch: Any, error: Exception) -> str:
-    """Return the sentence for a picture on which a network fails."""
-    height, width = batch.shape[2:]
+def cannot_take(name: str, size: tuple[int, ...], error: Exception) -> str:
+    """Return the sentence for a picture, of some height and width, on which a network fails."""
+    height, width = size
     return f"network {name} cannot take a picture of {height} x {width}: {one_line(error)}."
 
 
@@ -159,37 +192,37 @@ def check_self_contained(name: str, content: bytes) -> None:
 
 def _fields(name: str, message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield the number and the value of each field of a message."""
-    place = 0
+    offset = 0
     try:
-        while place < len(message):
-            key, place = _varint(message, place)
+        while offset < len(message):
+            key, offset = _varint(message, offset)
             value: int | memoryview = 0
             if key & 7 == _VARINT:
-                value, place = _varint(message, place)
+                value, offset = _varint(message, offset)
             else:
-                size, place = _size(message, place, key & 7)
-                value, place = message[place : place + size], place + size
+                size, offset = _size(message, offset, key & 7)
+                value, offset = message[offset : offset + size], offset + size
             yield key >> 3, value
     except IndexError:
-        place = len(message) + 1
-    if place > len(message):
+        offset = len(message) + 1
+    if offset > len(message):
         raise DataError(f"network {name} is no ONNX file that can be read: its fields do not fit into it.")
 
 
-def _size(message: memoryview, place: int, wire: int) -> tuple[int, int]:
+def _size(message: memoryview, offset: int, wire: int) -> tuple[int, int]:
     """Return the length and offset of a field's value; IndexError for a kind that ONNX does not have."""
     if wire == _MESSAGE:
-        return _varint(message, place)
-    return {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(wire, len(message) + 1), place
+        return _varint(message, offset)
+    return {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(wire, len(message) + 1), offset
 
 
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
+def _varint(message: memoryview, offset: int) -> tuple[int, int]:
     """Return the number at an offset, and the offset of its end."""
     value = shift = 0
     while True:
-        byte = message[place]
-        value, place, shift = value | (byte & 127) << shift, place + 1, shift + 7
+        byte = message[offset]
+        value, offset, shift = value | (byte & 127) << shift, offset + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value, offset
         if shift > 63:
             raise IndexError

@@ -7,7 +7,7 @@ box in the map, of the map taken as constant inside its cells; by default they a
 
 A map's cell depends on its neighbourhood too, and pictures with an object differ from others by their whole scene, so
 the mean alone scores a window next to the object as high as one on it. A contrast beta subtracts beta times the same
-mean over the window's surroundings; ``surroundings=beside`` appends that mean instead.
+mean over the window's context, what lies around it; ``context=appended`` appends that mean instead.
 docs/reference/features.md measures both.
 
 Several maps of one network may be used at once; each is one block of features.
@@ -25,7 +25,9 @@ from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import check_pixels
 from lapsvm.errors import NotFiniteError, OptionError
 from lapsvm.features.extractors import specs
+from lapsvm.features.extractors.blocks import Block, block_record, recorded_blocks, sizes_of
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
+from lapsvm.features.extractors.maps.on_device import DeviceMap, KeepingNetwork, keeps_maps
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork
@@ -34,6 +36,7 @@ from lapsvm.features.extractors.specs import Machine, Spec
 from lapsvm.files import read_regular
 
 DEFAULT_SIZE = 640
+APPENDED = "appended"
 _read_size = specs.whole_number(MULTIPLE, 8192)
 OPTIONS = {
     "output": specs.words,
@@ -43,7 +46,7 @@ OPTIONS = {
     "size": _read_size,
     "norm": specs.choice("l2", "none"),
     "contrast": specs.share,
-    "surroundings": specs.choice("none", "beside"),
+    "context": specs.choice("none", APPENDED),
     "patch": specs.whole_number(1, 1024),
     "prefix": specs.whole_number(0, MAX_PREFIX),
 }
@@ -71,10 +74,10 @@ class PooledNetwork:
     norm : "l2" or "none"
         Whether each window's features are normalised to length 1.
     contrast : float, default 0
-        Share of the features of a window's surroundings that is subtracted from its own, in [0, 1]; less at the border
+        Share of the features of a window's context that is subtracted from its own, in [0, 1]; less at the border
         of the picture (see `lapsvm.features.extractors.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
-    surroundings : "none" or "beside"
-        Whether the weighted features of the surroundings are appended to the window's own, twice as many in all.
+    context : "none" or "appended"
+        Whether the weighted features of the context are appended to the window's own, twice as many in all.
     name : str, optional
         Name of the network, if its weights do not identify it.
     patch, prefix : int, optional
@@ -107,16 +110,16 @@ class PooledNetwork:
         size: int | None = None,
         norm: str = "l2",
         contrast: float = 0.0,
-        surroundings: str = "none",
+        context: str = "none",
         name: str | None = None,
         patch: int | None = None,
         prefix: int | None = None,
     ) -> None:
-        if contrast and surroundings == "beside":
-            raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
+        if contrast and context == APPENDED:
+            raise OptionError(f"contrast must not be given where context=appended keeps both parts, got {contrast}.")
         colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
         self._network, self._weights, self._name, self._colours = network, weights, name, colours
-        self._rules = PoolingRules(contrast, surroundings == "beside", norm == "l2")
+        self._rules = PoolingRules(contrast, context == APPENDED, norm == "l2")
         self.fixed_size = network.fixed_size
         self._size = DEFAULT_SIZE if size is None else self._checked_size(size)
         wanted = [output] if output is None or isinstance(output, str) else output
@@ -166,27 +169,21 @@ class PooledNetwork:
         return tuple(output.cell[0] for output in self._outputs)
 
     @property
-    def blocks(self) -> tuple[int, ...]:
-        """One part for each map: its channels, times two with the surroundings."""
-        return tuple(output.channels * (1 + self._rules.beside) for output in self._outputs)
+    def blocks(self) -> tuple[Block, ...]:
+        """One block for each map: its channels, with those of the context if it is appended."""
+        return tuple(Block.of(output.channels, self._rules.appends_context) for output in self._outputs)
 
     @property
     def dim(self) -> int:
         """Number of features of a window."""
-        return sum(self.blocks)
-
-    @property
-    def halves(self) -> tuple[bool, ...]:
-        """Whether each part is a window's features, then those of its surroundings."""
-        return (self._rules.beside,) * len(self._outputs)
+        return sum(sizes_of(self.blocks))
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         return {
             "kind": "pooled-network",
             "version": 2,
-            "blocks": list(self.blocks),
-            "halves": list(self.halves),
+            **block_record(self.blocks),
             "engine": self._network.runtime["name"],
             "weights": self._weights,
             **self._colours.describe(),
@@ -223,7 +220,8 @@ class PooledNetwork:
             As calling the extractor.
         """
         check_pixels(pixels)
-        return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], self._rules)
+        maps = self._kept_maps(self._network, pixels) if keeps_maps(self._network) else self.feature_maps(pixels)
+        return PreparedMaps(maps, pixels.shape[0], pixels.shape[1], self._rules)
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
@@ -247,13 +245,25 @@ class PooledNetwork:
         outputs = self._network.run(batch)
         return [self._checked_map(output, outputs[output.name], batch, pixels) for output in self._outputs]
 
+    def _kept_maps(self, network: KeepingNetwork, pixels: Array) -> list[DeviceMap]:
+        """Return the network's maps of a picture, which stay on its device."""
+        batch = self._batch(pixels)
+        outputs = network.run_kept(batch)
+        maps = []
+        for output in self._outputs:
+            feature_map = network.kept_map(output.cells(outputs[output.name], *batch.shape[2:]))
+            if feature_map is None:
+                raise _not_finite(output)
+            maps.append(feature_map)
+        return maps
+
     def _checked_map(self, output: MapOutput, value: Array, batch: Float32, pixels: Array) -> Float32:
         """Return the map of an output for a batch, as far as it shows the picture."""
         feature_map = output.read(value, *batch.shape[2:])
         if self.fixed_size is not None:
             feature_map = visible_cells(feature_map, output, *self._picture_size(pixels))
         if not np.isfinite(feature_map).all():
-            raise NotFiniteError(f"output {output.name!r} of the network must be finite, got NaN or infinity.")
+            raise _not_finite(output)
         return feature_map
 
     def _picture_size(self, pixels: Array) -> tuple[int, int]:
@@ -270,13 +280,17 @@ class PooledNetwork:
         return letterbox(self._colours(resized)[None], self.fixed_size)
 
 
+def _not_finite(output: MapOutput) -> NotFiniteError:
+    return NotFiniteError(f"output {output.name!r} of the network must be finite, got NaN or infinity.")
+
+
 def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
     """Return the extractor that an ``onnx:`` spec asks for (see `open_extractor`)."""
     if not spec.file:
         raise OptionError(f"a file must be named, as in {spec.kind}:network.onnx.")
     options = specs.read_options(spec, OPTIONS)
     content = read_regular(spec.file, "network")
-    network = RuntimeNetwork(spec.file, content, machine.threads)
+    network = RuntimeNetwork(spec.file, content, machine.threads, machine.device)
     weights = blake2b(content, digest_size=16).hexdigest()
     return PooledNetwork(network, weights, **options)
 
@@ -285,8 +299,8 @@ def pooling_options(description: Mapping[str, Any]) -> str:
     """Return the options, as in an extractor's text, that give the settings of a description of a `PooledNetwork`."""
     listed = ("output", "order", "mean", "scale", "size", "norm")
     texts = {name: _joined(description[name]) for name in listed}
-    beside = all(description["halves"])
-    texts |= {"surroundings": "beside"} if beside else {"contrast": repr(description["contrast"])}
+    appends_context = all(block.has_context for block in recorded_blocks(description))
+    texts |= {"context": APPENDED} if appends_context else {"contrast": repr(description["contrast"])}
     return "&".join(f"{name}={text}" for name, text in texts.items())
 
 

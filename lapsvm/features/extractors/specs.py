@@ -20,6 +20,7 @@ from lapsvm.errors import OptionError, SettingsError
 
 Value = TypeVar("Value")
 TRUSTED = "LAPSVM_TRUSTED_MODULES"
+ALEXNET = "alexnet"  # the network of the package itself, in place of a factory
 MAX_DIGITS = 18  # of a whole number in a text; Python refuses to read very long ones
 
 
@@ -53,7 +54,7 @@ class Machine:
     threads : int
         That a network may use.
     device : "auto", "cpu" or "cuda"
-        For networks run by torch; "auto" is CUDA where torch can use it.
+        For networks; "auto" is CUDA where torch, or ONNX Runtime for its own, can use it.
     """
 
     threads: int = 1
@@ -82,10 +83,10 @@ def parse_spec(text: str, what: str = "extractor") -> Spec:
     name, mark, query = text.rpartition("?") if "?" in text else (text, "", "")
     kind, colon, file = name.partition(":")
     options: dict[str, str] = {}
-    for part in query.split("&") if mark else []:
-        key, equals, value = part.partition("=")
+    for pair in query.split("&") if mark else []:
+        key, equals, value = pair.partition("=")
         if not (key and equals and value):
-            raise OptionError(f"{what} {text!r}: an option must read key=value, got {part!r}.")
+            raise OptionError(f"{what} {text!r}: an option must read key=value, got {pair!r}.")
         if key in options:
             raise OptionError(f"{what} {text!r}: option {key!r} must stand once, got it twice.")
         options[key] = value
@@ -154,16 +155,16 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
 
 def words(text: str) -> str | tuple[str, ...]:
     """Read a name, or several with commas between them."""
-    found = _names(text)
-    return found if len(found) > 1 else text
+    names = _names(text)
+    return names if len(names) > 1 else text
 
 
 def _distinct(text: str) -> tuple[str, ...]:
     """Read words with commas between them, none twice and none empty."""
-    found = tuple(text.split(","))
-    if not all(found) or len(set(found)) != len(found):
+    names = tuple(text.split(","))
+    if not all(names) or len(set(names)) != len(names):
         raise ValueError
-    return found
+    return names
 
 
 def _whole(text: str) -> int:
@@ -202,6 +203,11 @@ one_or_three_positive_numbers = limited(
 )
 
 
+def is_warped(spec: Spec) -> bool:
+    """Return whether an extractor's network sees windows one by one, warped, and no map of the picture."""
+    return spec.kind == "torch" and (spec.options.get("way") == "warped" or spec.file == ALEXNET)
+
+
 def check_trusted(extractors: Collection[str], named: Collection[str]) -> None:
     """Raise SettingsError for an extractor that runs code but is neither `named` on the command line nor listed."""
     trusted = {_factory(text) for text in named}
@@ -211,7 +217,7 @@ def check_trusted(extractors: Collection[str], named: Collection[str]) -> None:
         if factory and factory not in trusted and not _is_listed(module):
             raise SettingsError(
                 f"extractor {text!r} comes from a file and runs code of module {module!r}, which is allowed only if "
-                f"--extractor names it on this command line, or the environment variable {TRUSTED} lists {module!r} "
+                f"the parameter extractor names it now, or the environment variable {TRUSTED} lists {module!r} "
                 "(modules or packages, separated by commas)."
             )
 
@@ -219,7 +225,7 @@ def check_trusted(extractors: Collection[str], named: Collection[str]) -> None:
 def _factory(text: str) -> str:
     """Return the MODULE:FACTORY that an extractor runs, or ""."""
     spec = parse_spec(text)
-    return (spec.file or "") if spec.kind == "torch" else ""
+    return (spec.file or "") if spec.kind == "torch" and spec.file != ALEXNET else ""
 
 
 def _is_listed(module: str) -> bool:

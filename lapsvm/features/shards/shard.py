@@ -60,7 +60,8 @@ class Shard:
     sizes : ndarray of shape (m, 2), int32
         Height and width of each picture.
     provenance : dict
-        How the shard was made; JSON without NaN, and without any path, time, host or run name.
+        How the shard was made; JSON without NaN, and without any path, time, host or run name. Of a file it is as
+        stored, so that the shard is written again as the same bytes.
     objectness : ndarray of shape (n,), float32, or None
         How much each window stands out, from 0 to 1; NaN in all windows of a picture that was not measured. None if no
         picture was.
@@ -84,7 +85,7 @@ class Shard:
     objectness: Float32 | None = None
 
     def __post_init__(self) -> None:
-        _check_ids(self.image_ids, self.pixel_hashes)
+        check_ids(self.image_ids, self.pixel_hashes)
         if self.features.ndim != 2:
             raise ShapeError(f"features of a shard must have 2 dimensions, got shape {self.features.shape}.")
         m, n = len(self.image_ids), len(self.features)
@@ -114,12 +115,13 @@ class Shard:
 
     def pictures(self) -> Iterator[PictureWindows]:
         """Yield the windows of each picture, as views of the shard's arrays."""
-        bounds = zip(self.offsets, self.offsets[1:], strict=False)
-        rows = zip(self.image_ids, self.pixel_hashes, self.sizes.tolist(), bounds, strict=True)
-        for image_id, digest, (height, width), (start, stop) in rows:
-            boxes, features = self.boxes[start:stop], self.features[start:stop]
-            measured = self._measured(slice(start, stop))
-            yield PictureWindows(image_id, boxes, features, digest, (height, width), objectness=measured)
+        return map(self.picture, range(len(self.image_ids)))
+
+    def picture(self, row: int) -> PictureWindows:
+        """Return the windows of one picture, as views of the shard's arrays."""
+        own, (height, width) = slice(*self.offsets[row : row + 2].tolist()), self.sizes[row].tolist()
+        arrays = self.boxes[own], self.features[own], self.pixel_hashes[row]
+        return PictureWindows(self.image_ids[row], *arrays, (height, width), objectness=self._measured(own))
 
     def with_objectness(self, numbers: Mapping[str, ArrayLike], source: Mapping[str, Any]) -> Self:
         """Return the shard with other objectness.
@@ -140,7 +142,7 @@ class Shard:
         ShapeError, InputError
             As `assemble_shard`.
         """
-        pictures = [replace(one, objectness=numbers.get(one.image_id)) for one in self.pictures()]
+        pictures = [replace(picture, objectness=numbers.get(picture.image_id)) for picture in self.pictures()]
         joined = _joined_objectness(pictures, self.offsets)
         return replace(self, objectness=joined, provenance=_recorded({**self.provenance, OBJECTNESS: source}, joined))
 
@@ -159,6 +161,7 @@ class ShardHeader:
     path : Path
     image_ids, pixel_hashes : tuple of str
     provenance : dict
+        That of the shard, under the present names of settings.
     checksum : str
     n_windows, dim : int
     dtype : str
@@ -212,14 +215,14 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
         raise InputError("a shard needs at least one picture, got none.")
     boxes = [as_boxes(picture.boxes).astype(np.float32) for picture in pictures]
     features = [_as_rows(picture) for picture in pictures]
-    for picture, rows, part in zip(pictures, boxes, features, strict=True):
-        if part.shape != (len(rows), features[0].shape[1]):
+    for picture, rows, numbers in zip(pictures, boxes, features, strict=True):
+        if numbers.shape != (len(rows), features[0].shape[1]):
             expected = (len(rows), features[0].shape[1])
-            raise ShapeError(f"picture {picture.image_id} must have features of shape {expected}, got {part.shape}.")
+            raise ShapeError(f"picture {picture.image_id} must have features of shape {expected}, got {numbers.shape}.")
     offsets = np.cumsum([0, *map(len, boxes)], dtype=np.int64)
     stored = np.empty((offsets[-1], features[0].shape[1]), named_type(dtype))
-    for picture, part, start, stop in zip(pictures, features, offsets, offsets[1:], strict=False):
-        _store(picture.image_id, part, dtype, stored[start:stop])
+    for picture, numbers, start, stop in zip(pictures, features, offsets, offsets[1:], strict=False):
+        _store(picture.image_id, numbers, dtype, stored[start:stop])
     objectness = _joined_objectness(pictures, offsets)
     return Shard(
         image_ids=tuple(picture.image_id for picture in pictures),
@@ -315,7 +318,7 @@ def _check_array(name: str, array: Array, types: tuple[str, ...], shape: tuple[i
         raise ShapeError(f"{name} of a shard must have shape {shape}, got {array.shape}.")
 
 
-def _check_ids(image_ids: Sequence[str], pixel_hashes: Sequence[str]) -> None:
+def check_ids(image_ids: Sequence[str], pixel_hashes: Sequence[str]) -> None:
     """Raise unless the ids differ and each has its hash."""
     wrong = [name for name in (*image_ids, *pixel_hashes) if not isinstance(name, str)]
     if wrong:

@@ -19,8 +19,9 @@ from lapsvm._ext import bags as _bags
 from lapsvm.arrays import Array, check_finite
 from lapsvm.bfloat16 import BFLOAT16, type_name, widened
 from lapsvm.errors import InputError, ShardError
-from lapsvm.features.shards.shard import OBJECTNESS, Shard, ShardHeader, to_json
+from lapsvm.features.shards.shard import OBJECTNESS, Shard, ShardHeader, check_ids, to_json
 from lapsvm.files import NOT_PARSED, check_regular, write_atomically
+from lapsvm.settings import current_names
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"
@@ -101,7 +102,7 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
     path = Path(path)
     fields = _read_fields(path)
     tensors = _map_tensors(path)
-    if verify and _checksum({k: v for k, v in fields.items() if k != "checksum"}, tensors) != fields["checksum"]:
+    if verify and not _is_intact(fields, tensors):
         raise ShardError(
             f"shard {path} is damaged: its content does not match its checksum; "
             "run lapsvm extract, or import, again to have just this one made anew."
@@ -109,6 +110,8 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
     if not mapped:
         tensors = {name: np.array(tensor) for name, tensor in tensors.items()}
     try:
+        if verify:
+            check_finite("boxes", tensors["boxes"])
         return Shard(
             image_ids=tuple(fields["image_ids"]),
             pixel_hashes=tuple(fields["pixel_hashes"]),
@@ -141,11 +144,12 @@ def read_header(path: str | Path) -> ShardHeader:
     fields = _read_fields(path)
     tensors = _layout(path)
     layout = tensors["features"]
+    _check_lengths(path, fields, tensors)
     return ShardHeader(
         path=path,
         image_ids=tuple(fields["image_ids"]),
         pixel_hashes=tuple(fields["pixel_hashes"]),
-        provenance=fields["provenance"],
+        provenance=_provenance(path, fields),
         checksum=fields["checksum"],
         n_windows=layout["shape"][0],
         dim=layout["shape"][1],
@@ -153,6 +157,19 @@ def read_header(path: str | Path) -> ShardHeader:
         offset=layout["bytes"].start,
         has_objectness=OBJECTNESS in tensors,
     )
+
+
+def _check_lengths(path: Path, fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
+    """Raise ShardError unless a header's pictures are named once, and there are as many in the tensors."""
+    try:
+        check_ids(fields["image_ids"], fields["pixel_hashes"])
+    except InputError as error:
+        raise ShardError(f"shard {path} is damaged: {error}") from None
+    count, windows = len(fields["image_ids"]), tensors["features"]["shape"][0]
+    shapes = {"boxes": [windows, 4], "offsets": [count + 1], "sizes": [count, 2]}
+    wrong = next((name for name, shape in shapes.items() if tensors[name]["shape"] != shape), None)
+    if wrong is not None:
+        raise ShardError(f"shard {path} is damaged: its {wrong} do not fit its pictures and windows.")
 
 
 def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
@@ -163,6 +180,14 @@ def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
         digest.update(f"{name} {kind} {tensor.shape}".encode())
         digest.update(tensor.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _is_intact(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> bool:
+    """Return whether a file's checksum is that of its content; never of a header that no shard is written with."""
+    try:
+        return bool(_checksum({k: v for k, v in fields.items() if k != "checksum"}, tensors) == fields["checksum"])
+    except NOT_PARSED:  # a NaN among the fields
+        return False
 
 
 def _read_fields(path: Path) -> dict[str, Any]:
@@ -184,6 +209,14 @@ def _read_fields(path: Path) -> dict[str, Any]:
     if wrong:
         raise ShardError(f"shard {path} is damaged: its header has no {wrong[0]}.")
     return fields
+
+
+def _provenance(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the provenance that a header holds, under the present names of settings; files keep their own."""
+    try:
+        return current_names(fields["provenance"])
+    except RecursionError:
+        raise ShardError(f"shard {path} is damaged: its provenance must not nest deeper than settings do.") from None
 
 
 def _layout(path: Path) -> dict[str, Any]:

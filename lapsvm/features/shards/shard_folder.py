@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import MissingError, SettingsError, ShardError
-from lapsvm.features.shards.shard import OBJECTNESS, Shard, ShardHeader, as_plain_json
+from lapsvm.features.shards.shard import OBJECTNESS, PictureWindows, Shard, ShardHeader, as_plain_json
 from lapsvm.features.shards.shard_file import read_header, read_shard
+from lapsvm.settings import current_names
 
 SUFFIX = ".safetensors"
 RECORDED_ONLY = frozenset({"runtime", "left_out", "imported"})
@@ -96,6 +98,17 @@ class ShardSet:
         """Return shard `index`, by default as views of its file (see `read_shard`)."""
         return read_shard(self.headers[index].path, mapped=mapped, verify=verify)
 
+    @cached_property
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Picture id -> the number of its shard, and its row there."""
+        headers = enumerate(self.headers)
+        return {name: (number, row) for number, header in headers for row, name in enumerate(header.image_ids)}
+
+    def picture(self, image_id: str) -> PictureWindows:
+        """Return the windows of one picture, as views of its shard's file, which is not verified."""
+        number, row = self.places[image_id]
+        return self.read(number).picture(row)
+
 
 def shard_name(index: int) -> str:
     """Return the file name of shard `index`; names sort like numbers, up to 10 million shards."""
@@ -178,14 +191,14 @@ def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any])
     Parameters
     ----------
     made_with, wanted : mapping
-        Plain JSON, such as the result of `Extractor.describe`.
+        Plain JSON, such as the result of `Extractor.describe`; `made_with` may have names of a released version.
 
     Returns
     -------
     str
         Such as ``"extractor.size 640 instead of 448"``; with at most three settings.
     """
-    there, here = _flat(_matching(made_with)), _flat(_matching(as_plain_json(wanted)))
+    there, here = _flat(_matching(current_names(made_with))), _flat(_matching(as_plain_json(wanted)))
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
     parts = [f"{key} {_shown(there, key)} instead of {_shown(here, key)}" for key in differing[:_SHOWN]]
     return ", ".join(parts) + (f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else "")

@@ -206,11 +206,11 @@ class Descent:
 
     def _choose(self, problem: LayerProblem, dual: BlockDual, layer: str) -> Record:
         """Store the weights with the least objective of the network itself: the first ones unless others are lower."""
-        found = {"start": (problem.start, self._risk)}
-        found |= {name: (w, problem.risk(w)) for name, w in (("average", dual.average), ("last", dual.w))}
-        values = {name: 0.5 * self._lam * float(w @ w) + risk for name, (w, risk) in found.items()}
+        candidates = {"start": (problem.start, self._risk)}
+        candidates |= {name: (w, problem.risk(w)) for name, w in (("average", dual.average), ("last", dual.w))}
+        values = {name: 0.5 * self._lam * float(w @ w) + risk for name, (w, risk) in candidates.items()}
         kept = min(values, key=values.__getitem__)
-        w, self._risk = found[kept]
+        w, self._risk = candidates[kept]
         if kept != "start":
             problem.store(w)
             self._squares[layer] = float(w @ w)

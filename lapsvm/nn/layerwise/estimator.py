@@ -183,9 +183,11 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         layers = chain(self.network_)
         tensor = as_inputs(inputs, *network_type(layers))
-        found = self._probe(tensor)
-        if found != self.n_scores_:
-            raise ShapeError(f"inputs must give {self.n_scores_} score(s) each, got {found} for {tuple(tensor.shape)}.")
+        n_scores = self._probe(tensor)
+        if n_scores != self.n_scores_:
+            raise ShapeError(
+                f"inputs must give {self.n_scores_} score(s) each, got {n_scores} for {tuple(tensor.shape)}."
+            )
         scores: Array = as_float64(self._run(layers, tensor)).reshape(len(tensor), -1)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -193,14 +195,14 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         self, layers: list[Layer], places: list[int], inputs: torch.Tensor, blocks: Blocks, rng: np.random.Generator
     ) -> None:
         hinge = SummedHinge(as_loss(self.loss), float(self.scale), self.method)
-        squares = {layers[place].name: _square(layers[place].module) for place in places}
+        squares = {layers[index].name: _square(layers[index].module) for index in places}
         effort = Effort(float(self.tol), int(self.max_epochs), self.report_primal)
         mu = 10 * float(self.lam) if self.mu is None else float(self.mu)
         descent = Descent(squares, blocks, hinge, float(self.lam), mu, effort, rng)
         for number in range(self.passes):
-            for place in places:
-                before, layer = self._run(layers[:place], inputs), layers[place]
-                later = [one.module for one in layers[place + 1 :]]
+            for index in places:
+                before, layer = self._run(layers[:index], inputs), layers[index]
+                later = [following.module for following in layers[index + 1 :]]
                 for step in range(self.cccp_steps):
                     problem = LayerProblem(layer.module, later, before, blocks, hinge, self.activations == "bounded")
                     if not self.history_:
@@ -217,23 +219,23 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         modules = [layer.module for layer in layers]
         with torch.no_grad():
             parts = torch.split(inputs, self.batch_size)
-            return torch.cat([run(modules, part) for part in parts]) if modules else inputs
+            return torch.cat([run(modules, batch) for batch in parts]) if modules else inputs
 
     def _probe(self, inputs: torch.Tensor) -> int:
         """Return the number of scores per sample, from the first ones."""
         probe = inputs[:2]
         try:
             with torch.no_grad():
-                found: torch.Tensor = self.network_(probe)
+                scores: torch.Tensor = self.network_(probe)
         except (RuntimeError, ValueError, IndexError) as error:
             reason = str(error).split("\n", maxsplit=1)[0]
             raise InputError(f"inputs of shape {tuple(inputs.shape)} must fit the network; torch: {reason}.") from None
-        if len(found) != len(probe) or found.ndim > 2 or not found.numel():
+        if len(scores) != len(probe) or scores.ndim > 2 or not scores.numel():
             raise InputError(
-                f"network must return (n, K) or (n,) scores, got {tuple(found.shape)} for inputs of shape "
+                f"network must return (n, K) or (n,) scores, got {tuple(scores.shape)} for inputs of shape "
                 f"{tuple(probe.shape)}."
             )
-        return found.numel() // len(probe)
+        return scores.numel() // len(probe)
 
     def _check(self) -> None:
         """Raise InputError or OptionError unless each option keeps its rule."""

@@ -72,7 +72,7 @@ def trained(layers: Sequence[Layer], names: Sequence[str] | None) -> list[int]:
     OptionError
         If a name is not one of a linear or convolutional module.
     """
-    places = {layer.name: place for place, layer in enumerate(layers) if type(layer.module) in TRAINED}
+    places = {layer.name: index for index, layer in enumerate(layers) if type(layer.module) in TRAINED}
     if not places:
         raise InputError("network must have a linear or convolutional module, got none.")
     if names is None:

@@ -47,9 +47,9 @@ class SummedHinge:
         begin = time.process_time()
         value, gradient = 0.0, np.zeros(scores.shape)
         for k in np.flatnonzero(positive.any(axis=0) & ~positive.all(axis=0)):
-            found = most_violated_ranking(self._scale * scores[:, k], positive[:, k], self._loss, self._method)
-            value += found.violation
-            gradient[:, k] = -self._scale * found.coefficients
+            violated = most_violated_ranking(self._scale * scores[:, k], positive[:, k], self._loss, self._method)
+            value += violated.violation
+            gradient[:, k] = -self._scale * violated.coefficients
         self.seconds += time.process_time() - begin
         return value, gradient
 
@@ -99,8 +99,8 @@ class LayerProblem:
             scores = self._convex_scores(block, weights)
         value, slopes = self._value(block, scores)
         gradients = torch.autograd.grad(scores, list(weights.values()), slopes)
-        gradient = np.concatenate([as_float64(part).ravel() for part in gradients])
-        rounded = np.concatenate([as_float64(part).ravel() for part in weights.values()])
+        gradient = np.concatenate([as_float64(array).ravel() for array in gradients])
+        rounded = np.concatenate([as_float64(array).ravel() for array in weights.values()])
         return Plane(gradient, value - math.fsum(gradient * rounded))
 
     def convex_risk(self, w: Float64) -> float:
@@ -127,8 +127,8 @@ class LayerProblem:
     def _weights(self, w: Float64) -> dict[str, torch.Tensor]:
         parts = np.split(w, np.cumsum([shape.numel() for shape in self._shapes.values()])[:-1])
         return {
-            name: torch.as_tensor(part).to(self._start[name]).reshape(shape).clone()
-            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+            name: torch.as_tensor(values).to(self._start[name]).reshape(shape).clone()
+            for (name, shape), values in zip(self._shapes.items(), parts, strict=True)
         }
 
     def _block_inputs(self, block: int) -> torch.Tensor:
@@ -155,7 +155,7 @@ class LayerProblem:
         return value, torch.as_tensor(slopes).to(scores)
 
     def _total(self, scores: Iterator[torch.Tensor]) -> float:
-        values = [self._value(block, part)[0] for block, part in enumerate(scores)]
+        values = [self._value(block, block_scores)[0] for block, block_scores in enumerate(scores)]
         return float(self._blocks.shares @ values)
 
 
@@ -222,12 +222,12 @@ def split(positive: NDArray[np.bool_], batch_size: int, rng: np.random.Generator
     """
     n = len(positive)
     samples = np.array_split(rng.permutation(n), range(batch_size, n, batch_size))
-    both = [positive[part].any(axis=0) & ~positive[part].all(axis=0) for part in samples]
+    both = [positive[rows].any(axis=0) & ~positive[rows].all(axis=0) for rows in samples]
     if not np.any(both):
         raise OneClassError(
             f"labels must give some class a positive and a negative in one mini-batch, got none in {len(samples)}."
         )
-    return Blocks(samples, np.array([len(part) / n for part in samples]), positive)
+    return Blocks(samples, np.array([len(rows) / n for rows in samples]), positive)
 
 
 def _numbers(name: str, values: Any) -> Array:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import DataError, DependencyError, MissingError, OptionError
-from lapsvm.features import Concatenation, open_extractor
+from lapsvm.features import Block, Concatenation, open_extractor
 from lapsvm.features.extractors.efficientnet import extractor as efficientnet
 from lapsvm.features.extractors.efficientnet import photos_installed
-from lapsvm.features.extractors.extractor import described_texts, sees_surroundings
+from lapsvm.features.extractors.extractor import described_texts, sees_context
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (90, 130, 3), dtype=np.uint8)
 BOXES = [[0, 0, 130, 90], [20, 10, 60, 70], [5.5, 3.25, 40, 31]]
@@ -26,18 +26,18 @@ def opened(options):
 
 def test_without_options_three_maps_stand_side_by_side(checkpoint):
     extractor = open_extractor("efficientnet_lite0")
-    assert (extractor.blocks, extractor.halves, extractor.dim) == ((1280, 112, 40), (False,) * 3, 1432)
+    assert (extractor.blocks, extractor.dim) == ((Block(1280), Block(112), Block(40)), 1432)
     assert extractor.strides == (32, 16, 8)
     assert extractor.describe()["output"] == ["stride32", "stride16", "stride8"]
     assert extractor.describe()["size"] == 640
 
 
-@pytest.mark.parametrize("options", ["", "&contrast=.4", "&surroundings=beside", "&norm=none"])
+@pytest.mark.parametrize("options", ["", "&contrast=.4", "&context=appended", "&norm=none"])
 def test_several_maps_are_what_each_alone_gives(checkpoint, options):
     names = ["stride32", "stride8", "stride16"]
     together = opened(f"&output={','.join(names)}{options}")
     alone = Concatenation([opened(f"&output={name}{options}") for name in names])
-    assert (together.blocks, together.halves) == (alone.blocks, alone.halves)
+    assert together.blocks == alone.blocks
     np.testing.assert_array_equal(together(PIXELS, BOXES), alone(PIXELS, BOXES))
 
 
@@ -70,7 +70,7 @@ def test_the_description_knows_the_weights_and_no_path(checkpoint):
     [
         "efficientnet_lite0",
         "efficientnet_lite0?output=stride8&size=320&contrast=0.35&norm=none",
-        "efficientnet_lite0?order=bgr&mean=1,2,3&scale=1/3,0.5,2&surroundings=beside",
+        "efficientnet_lite0?order=bgr&mean=1,2,3&scale=1/3,0.5,2&context=appended",
         "hog",
         "hog?size=32&cell=4&bins=5",
     ],
@@ -113,8 +113,8 @@ def test_what_is_no_description_names_none(description):
     assert described_texts(description) is None
 
 
-def test_it_knows_a_windows_surroundings():
-    assert sees_surroundings("efficientnet_lite0?size=320")
+def test_it_knows_a_windows_context():
+    assert sees_context("efficientnet_lite0?size=320")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_it_knows_a_windows_surroundings():
         ("efficientnet_lite0?output=stride8,stride8", "none twice, got 'stride8,stride8'"),
         ("efficientnet_lite0?layers=3", "option 'layers' is not known; choose from output, order"),
         ("efficientnet_lite0?size=31", "size must be a whole number from 32 to 8192, got '31'"),
-        ("efficientnet_lite0?contrast=.5&surroundings=beside", "contrast must not be given where surroundings=beside"),
+        ("efficientnet_lite0?contrast=.5&context=appended", "contrast must not be given where context=appended"),
     ],
 )
 def test_an_option_that_breaks_its_rule_is_one_sentence(checkpoint, text, sentence):
@@ -171,11 +171,15 @@ def test_a_missing_package_names_the_extra(monkeypatch):
         open_extractor("efficientnet_lite0")
 
 
-@pytest.mark.parametrize("name", ["onnx", "onnxruntime"])
-def test_a_missing_runtime_names_the_extra(checkpoint, monkeypatch, name):
-    monkeypatch.setitem(sys.modules, name, None)
+def test_a_missing_runtime_names_the_extra(checkpoint, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(DependencyError, match=f"not installed; {EXTRA}"):
         open_extractor("efficientnet_lite0")
+
+
+def test_the_package_onnx_is_not_needed(checkpoint, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert open_extractor("efficientnet_lite0").describe()["network"] == "efficientnet_lite0"
 
 
 def test_other_weights_are_refused(checkpoint, installed):

@@ -89,6 +89,7 @@ def test_the_file_is_a_valid_network_with_the_same_bytes_every_time(checkpoint):
     content = onnx_network(tensors)
     assert onnx_network(tensors) == content
     model = onnx.load_from_string(content)
+    assert model.SerializeToString(deterministic=True) == content
     onnx.checker.check_model(model, full_check=True)
     assert [entry.name for entry in model.graph.input] == [INPUT]
     assert not any(node.op_type == "BatchNormalization" for node in model.graph.node)

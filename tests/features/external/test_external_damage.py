@@ -226,3 +226,37 @@ def test_many_names_are_compared_once(tmp_path):
     with pytest.raises(ExternalFileError, match="ids must differ, got '1999' twice"):
         check_distinct([*names, Name(1999)], "ids must differ", ExternalFileError)
     assert Name.compared < 200
+
+
+@pytest.mark.parametrize("reader", ["read_array_header_1_0", "read_array"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_race_of_the_interpreter_is_no_damage(tmp_path, monkeypatch, reader, times):
+    """CPython 3.11 raises SystemError now and then where two threads evaluate headers at once."""
+    np.savez(tmp_path / "a.npz", boxes=BOXES)
+    np.save(tmp_path / "a.npy", BOXES)
+    whole, calls = getattr(np.lib.format, reader), []
+
+    def racing(*arguments, **named):
+        calls.append(reader)
+        if len(calls) <= times:
+            arguments[0].read(3)
+            raise SystemError("AST constructor recursion depth mismatch (before=54, after=64)")
+        return whole(*arguments, **named)
+
+    monkeypatch.setattr(np.lib.format, reader, racing)
+    with opened_npz(tmp_path / "a.npz") as archive:
+        np.testing.assert_array_equal(archive["boxes"], BOXES)
+    assert len(calls) > times
+    calls.clear()
+    np.testing.assert_array_equal(load_npy(tmp_path / "a.npy"), BOXES)
+
+
+def test_an_error_of_the_interpreter_that_stays_is_a_sentence(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", BOXES)
+
+    def broken(*_, **__):
+        raise SystemError("unknown opcode")
+
+    monkeypatch.setattr(np.lib.format, "read_array_header_1_0", broken)
+    with pytest.raises(ExternalFileError, match="is truncated or damaged: unknown opcode"):
+        load_npy(tmp_path / "a.npy")

@@ -112,7 +112,7 @@ def test_what_is_no_such_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("compressed", [False, True])
-def test_hundreds_of_thousands_of_empty_cells_are_read(tmp_path, order, compressed):
+def test_a_hundred_thousand_of_empty_cells_are_read(tmp_path, order, compressed):
     """They are pictures without windows."""
 
     def element(kind, data):
@@ -131,8 +131,8 @@ def test_hundreds_of_thousands_of_empty_cells_are_read(tmp_path, order, compress
 
     (tmp_path / "a.mat").write_bytes(cells(3))
     assert [one.size for one in read_mat_variables(tmp_path / "a.mat")["boxes"]] == [0] * 3
-    (tmp_path / "a.mat").write_bytes(cells(300_000))
-    assert len(read_mat_variables(tmp_path / "a.mat")["boxes"]) == 300_000
+    (tmp_path / "a.mat").write_bytes(cells(100_000))
+    assert len(read_mat_variables(tmp_path / "a.mat")["boxes"]) == 100_000
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork beside threads

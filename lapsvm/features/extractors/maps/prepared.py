@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.features.extractors import pooling
+from lapsvm.features.extractors.blocks import Block
 from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise
 
 
@@ -19,7 +20,7 @@ class PreparedPicture(Protocol):
         """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
 
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
-        """Return the features of windows times the components (d_i, k_i) of each part, of both halves of one."""
+        """Return the features of windows times the components (d_i, k_i) of each block; the context takes the same."""
 
     @property
     def nbytes(self) -> int:
@@ -46,7 +47,7 @@ class PreparedPixels:
 
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the projected features of windows."""
-        return project_parts(self(boxes), components, self.extractor.halves)
+        return project_blocks(self(boxes), components, self.extractor.blocks)
 
     @property
     def nbytes(self) -> int:
@@ -73,7 +74,9 @@ class PreparedProjection:
 
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the features of windows, projected twice."""
-        return self.whole.project(boxes, [own @ part for own, part in zip(self.components, components, strict=True)])
+        return self.whole.project(
+            boxes, [stored @ given for stored, given in zip(self.components, components, strict=True)]
+        )
 
     @property
     def nbytes(self) -> int:
@@ -97,18 +100,20 @@ class PreparedParts:
 
     def __call__(self, boxes: ArrayLike) -> Float32:
         """Return the features of windows."""
-        return np.concatenate([part(boxes) for part in self.parts], axis=1)
+        return np.concatenate([picture(boxes) for picture in self.parts], axis=1)
 
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the projected features of windows."""
         ends = np.cumsum(self.n_blocks)
         each = zip(self.parts, ends, self.n_blocks, strict=True)
-        return np.concatenate([part.project(boxes, components[end - count : end]) for part, end, count in each], axis=1)
+        return np.concatenate(
+            [picture.project(boxes, components[end - count : end]) for picture, end, count in each], axis=1
+        )
 
     @property
     def nbytes(self) -> int:
         """Memory of all parts."""
-        return sum(part.nbytes for part in self.parts)
+        return sum(picture.nbytes for picture in self.parts)
 
 
 @dataclass(frozen=True)
@@ -118,33 +123,33 @@ class PoolingRules:
     Attributes
     ----------
     contrast : float
-        Share of the surroundings that is subtracted.
-    beside : bool
-        Whether the surroundings are appended instead.
+        Share of the features of the context that is subtracted.
+    appends_context : bool
+        Whether they are appended instead.
     normalise : bool
         Whether features are divided by their length.
     """
 
     contrast: float
-    beside: bool
+    appends_context: bool
     normalise: bool
 
-    def features(self, feature_map: Float32, windows: Float64) -> Float32:
+    def features(self, feature_map: pooling.Map, windows: Float64) -> Float32:
         """Return the features of windows in cells of a map (channels, rows, columns)."""
         inside = pooling.pool_windows(feature_map, windows)
         if self.normalise:
             inside = l2_normalise(inside)
-        if not self._sees_around:
+        if not self._sees_context:
             return inside
         around, weights = pooling.pool_rings(feature_map, windows)
         if self.normalise:
             around = l2_normalise(around)
         return self._combined(inside, around * weights[:, None])
 
-    def projected(self, feature_map: Float32, windows: Float64, components: Float32) -> Float32:
+    def projected(self, feature_map: pooling.Map, windows: Float64, components: Float32) -> Float32:
         """Return the features of windows times components (d, k)."""
-        narrow = np.tensordot(components.T, feature_map, 1)
-        if not self._sees_around:
+        narrow = pooling.projected_map(feature_map, components)
+        if not self._sees_context:
             inside = pooling.pool_windows(narrow, windows)
             if self.normalise:
                 inside *= inverses(pooling.window_lengths(feature_map, windows)).astype(np.float32)[:, None]
@@ -155,12 +160,12 @@ class PoolingRules:
         return self._combined(*np.split(pooling.pool_windows_and_rings(narrow, windows, *factors), 2, axis=1))
 
     @property
-    def _sees_around(self) -> bool:
-        return self.beside or self.contrast > 0
+    def _sees_context(self) -> bool:
+        return self.appends_context or self.contrast > 0
 
     def _combined(self, inside: Float32, around: Float32) -> Float32:
-        """Return windows' features with those of their surroundings."""
-        if self.beside:
+        """Return windows' features with those of their context."""
+        if self.appends_context:
             return np.hstack([inside, around])
         return np.asarray(inside - np.float32(self.contrast) * around)
 
@@ -171,13 +176,13 @@ class PreparedMaps:
 
     Attributes
     ----------
-    maps : sequence of ndarray of shape (channels, rows, columns), float32
+    maps : sequence of ndarray of shape (channels, rows, columns), float32, or of DeviceMap
     height, width : int
         Of the picture in pixels.
     rules : PoolingRules
     """
 
-    maps: Sequence[Float32]
+    maps: Sequence[pooling.Map]
     height: int
     width: int
     rules: PoolingRules
@@ -185,33 +190,40 @@ class PreparedMaps:
     def __call__(self, boxes: ArrayLike) -> Float32:
         """Return the features of windows."""
         windows = clip_boxes(boxes, self.height, self.width)
-        return _beside([self.rules.features(part, self._in_cells(part, windows)) for part in self.maps])
+        return _joined(
+            [self.rules.features(feature_map, self._in_cells(feature_map, windows)) for feature_map in self.maps]
+        )
 
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the projected features of windows."""
         windows = clip_boxes(boxes, self.height, self.width)
         each = zip(self.maps, components, strict=True)
-        return _beside([self.rules.projected(part, self._in_cells(part, windows), own) for part, own in each])
+        return _joined(
+            [
+                self.rules.projected(feature_map, self._in_cells(feature_map, windows), matrix)
+                for feature_map, matrix in each
+            ]
+        )
 
     @property
     def nbytes(self) -> int:
         """Memory of the maps."""
-        return sum(part.nbytes for part in self.maps)
+        return sum(feature_map.nbytes for feature_map in self.maps)
 
-    def _in_cells(self, feature_map: Float32, windows: Float64) -> Float64:
+    def _in_cells(self, feature_map: pooling.Map, windows: Float64) -> Float64:
         """Return windows in cells of a map."""
         rows, columns = feature_map.shape[1:]
         scales = np.array([columns / self.width, rows / self.height])
         return np.asarray(windows * np.tile(scales, 2))
 
 
-def project_parts(features: Float32, components: Sequence[Float32], halves: Sequence[bool]) -> Float32:
-    """Return features (n, d) whose parts are multiplied by their components, two halves of a part by the same ones."""
-    pieces = [own for own, half in zip(components, halves, strict=True) for _ in range(1 + half)]
-    parts = np.split(features, np.cumsum([len(own) for own in pieces])[:-1], axis=1)
-    return np.concatenate([part @ own for part, own in zip(parts, pieces, strict=True)], axis=1)
+def project_blocks(features: Float32, components: Sequence[Float32], blocks: Sequence[Block]) -> Float32:
+    """Return features (n, d) times the components (d_i, k_i) of their blocks; the context of one takes the same."""
+    pieces = [matrix for matrix, block in zip(components, blocks, strict=True) for _ in block.pieces]
+    parts = np.split(features, np.cumsum([len(matrix) for matrix in pieces])[:-1], axis=1)
+    return np.concatenate([piece @ matrix for piece, matrix in zip(parts, pieces, strict=True)], axis=1)
 
 
-def _beside(parts: Sequence[Float32]) -> Float32:
+def _joined(parts: Sequence[Float32]) -> Float32:
     """Return parts side by side, without a copy of a single one."""
     return parts[0] if len(parts) == 1 else np.hstack(parts)

@@ -1,0 +1,169 @@
+"""The ways to solve a batch on its device: plain torch operations, or Triton's kernels where they can be compiled."""
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import torch
+
+from lapsvm.nn.device.bounds import Bounded, bounded
+from lapsvm.nn.device.layout import Sorted, sort_samples
+from lapsvm.nn.device.levels import Task, find_ranks
+from lapsvm.nn.device.losses import ClosedForm
+from lapsvm.nn.device.targets import Targets, read_targets
+from lapsvm.ranking.inference import LARGEST
+
+Tensor = torch.Tensor
+
+
+class DeviceCall(NamedTuple):
+    """The tensors of a call, all on the device of the scores."""
+
+    scores: Tensor
+    labels: Tensor
+    mask: Tensor | None
+    groups: Tensor | None
+    class_weight: Tensor | None
+
+
+class DeviceOptions(NamedTuple):
+    """The operator's other arguments that count here."""
+
+    bound: str
+    scale: float
+    reduction: str
+    ignore_index: int | None
+    n_groups: int
+
+
+class Found(NamedTuple):
+    """What a way finds of all rankings, n for each of K columns.
+
+    Attributes
+    ----------
+    values : (K, n) float64; in the scores' type if there is one ranking
+        0 where there is nothing to rank.
+    counting : (K, n) bool
+        Which rankings have a positive and a negative, or a sample that cannot be used: their values are NaN.
+    lacking : (K, n) bool
+        Which rankings exist and lack positives or negatives.
+    gradient : callable
+        Maps weights that fit to (K, n), or None, to the gradient of the weighted sum of values.
+    """
+
+    values: Tensor
+    counting: Tensor
+    lacking: Tensor
+    gradient: Callable[[Tensor | None], Tensor]
+
+
+def choose(call: DeviceCall, form: ClosedForm) -> str:
+    """Return the way that is the fastest for the call.
+
+    Compiled, the kernel of levels does not find the ranks of the reciprocal rank, as its interpreter does; torch's
+    operations do.
+    """
+    if not can_compile(call.scores.device):
+        return "torch"
+    if len(call.scores) <= MOST:
+        return "small"
+    if form.name == "mrr":
+        return "torch"
+    return "rows" if call.groups is None else "levels"
+
+
+MOST = 512
+"""Samples up to which one program of a kernel ranks them."""
+
+
+@cache
+def can_compile(device: torch.device) -> bool:
+    """Return whether Triton's kernels work on a device: Triton, a compiler for its launchers, and NVIDIA's hardware."""
+    if device.type != "cuda" or torch.version.hip or find_spec("triton") is None:
+        return False
+    from lapsvm.nn.device.triton_rows import try_kernel
+
+    try:
+        try_kernel(device)
+    except Exception:  # noqa: BLE001 - whatever Triton lacks, torch's operations do without it
+        return False
+    return True
+
+
+def _by_torch(
+    call: DeviceCall, options: DeviceOptions, form: ClosedForm, ranks: Callable[[Task], Tensor] = find_ranks
+) -> Found:
+    """Solve in plain torch operations."""
+    scores = call.scores
+    targets = read_targets(scores.shape, call.labels, call.mask, options.ignore_index)
+    rows = _rows(scores)
+    samples = sort_samples(rows, options.scale, targets.positive, targets.counted, call.groups, options.n_groups)
+    result = _spoilt(bounded(options.bound, samples, form, ranks), samples, targets)
+    valid = (samples.n_pos > 0) & (samples.n_neg > 0)
+
+    def gradient(weights: Tensor | None) -> Tensor:
+        slots = result.coefficients * -options.scale
+        if weights is not None:
+            slots = slots * samples.segments.spread(weights.expand_as(result.values))
+        sorted_back = torch.zeros_like(slots).scatter_(1, samples.order, slots)
+        return (sorted_back[0] if scores.ndim == 1 else sorted_back.T.contiguous()).to(scores.dtype)
+
+    return Found(result.values, valid | result.values.isnan(), ~valid & samples.segments.exist(valid), gradient)
+
+
+def _by_levels(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
+    """Find ranks by kernels, and do the rest in plain torch operations."""
+    from lapsvm.nn.device.triton_rows import find_ranks as by_kernels
+
+    return _by_torch(call, options, form, by_kernels)
+
+
+def _by_rows(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
+    """Solve by kernels; there are no groups."""
+    from lapsvm.nn.device.triton_rows import gradient_of, solve_rows
+
+    targets = read_targets(call.scores.shape, call.labels, call.mask, options.ignore_index)
+    solved = solve_rows(_rows(call.scores), options.scale, targets, form, options.bound)
+
+    def gradient(weights: Tensor | None) -> Tensor:
+        wide = None if weights is None else weights.expand_as(solved.values).contiguous()
+        return gradient_of(solved, options.scale, wide, call.scores)
+
+    return Found(solved.values, solved.state > 0, solved.state == 0, gradient)
+
+
+def _in_one_launch(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
+    """Solve a small batch by one kernel."""
+    from lapsvm.nn.device.triton_small import SmallBatch, solve_small
+
+    batch = SmallBatch(*call[:4], options.ignore_index, options.n_groups)
+    solved = solve_small(batch, options.scale, form, options.bound)
+    state = solved.state.T
+
+    def gradient(weights: Tensor | None) -> Tensor:
+        weighted = solved.gradient if weights is None else solved.gradient * weights.reshape(-1)
+        return weighted.to(call.scores.dtype)
+
+    return Found(solved.values.T, state > 0, state == 0, gradient)
+
+
+WAYS: dict[str, Callable[[DeviceCall, DeviceOptions, ClosedForm], Found]] = {
+    "torch": _by_torch, "levels": _by_levels, "rows": _by_rows, "small": _in_one_launch
+}  # fmt: skip
+
+
+def _rows(scores: Tensor) -> Tensor:
+    """Return one row per column of the scores."""
+    return (scores[None] if scores.ndim == 1 else scores.T).contiguous()
+
+
+def _spoilt(result: Bounded, samples: Sorted, targets: Targets) -> Bounded:
+    """Return what was found, NaN for rankings with a score or a label that cannot be used."""
+    counted = samples.positive | samples.negative
+    unusable = ~(samples.scores.abs() <= LARGEST)
+    if targets.unusable is not None:
+        unusable |= targets.unusable.gather(1, samples.order)
+    spoilt = samples.segments.sums(torch.where(counted & unusable, torch.nan, 0.0).double())
+    coefficients = torch.where(counted, result.coefficients + samples.segments.spread(spoilt), 0.0)
+    return Bounded(result.values + spoilt, coefficients)

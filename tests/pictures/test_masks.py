@@ -1,0 +1,74 @@
+"""Masks: what is of an object, and the regions that it forms, against a slow twin."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from PIL import Image
+
+from lapsvm.errors import ImageError, MissingError
+from lapsvm.pictures.masks import mask_regions, read_mask
+
+MASKS = arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)))
+
+
+def flood(mask):
+    """Return the regions of a mask as sets of pixels, by walking from each pixel to those around it."""
+    left, regions = set(zip(*np.nonzero(mask), strict=True)), []
+    while left:
+        todo, region = [left.pop()], set()
+        while todo:
+            y, x = todo.pop()
+            region.add((y, x))
+            near = {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)} & left
+            left -= near
+            todo += near
+        regions.append(region)
+    return regions
+
+
+@given(MASKS)
+def test_regions_are_those_of_the_twin_with_boxes_around_them(mask):
+    labels, boxes = mask_regions(mask)
+    found = [set(zip(*np.nonzero(labels == number + 1), strict=True)) for number in range(len(boxes))]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, flood(mask)))
+    for region, box in zip(found, boxes.tolist(), strict=True):
+        rows, columns = zip(*region, strict=True)
+        assert box == [min(columns), min(rows), max(columns) + 1, max(rows) + 1]
+    assert labels.shape == mask.shape
+    assert labels.max(initial=0) == len(boxes)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "I;16"])
+def test_what_is_not_black_belongs_to_the_object(tmp_path, mode):
+    drawn = np.zeros((4, 6), np.uint8)
+    drawn[1, 2:5] = 255
+    drawn[3, 0] = 1 if mode not in ("1", "P") else 255
+    picture = Image.fromarray(drawn.astype(np.uint16)) if mode == "I;16" else Image.fromarray(drawn).convert(mode)
+    picture.save(tmp_path / "mask.png")
+    assert (read_mask(tmp_path / "mask.png") == (drawn > 0)).all()
+
+
+def test_colours_of_a_palette_count_and_not_their_numbers(tmp_path):
+    drawn = np.array([[0, 1], [1, 1]], np.uint8)
+    picture = Image.fromarray(drawn)
+    picture.putpalette([255, 255, 255, 0, 0, 0])
+    picture.save(tmp_path / "mask.png")
+    assert read_mask(tmp_path / "mask.png").tolist() == [[True, False], [False, False]]
+
+
+def test_a_transparent_pixel_is_what_its_colour_says(tmp_path):
+    drawn = np.zeros((2, 2, 4), np.uint8)
+    drawn[0, 0] = (255, 255, 255, 255)
+    drawn[0, 1] = (0, 0, 0, 255)
+    Image.fromarray(drawn).save(tmp_path / "mask.png")
+    assert read_mask(tmp_path / "mask.png").tolist() == [[True, False], [False, False]]
+
+
+def test_files_that_are_no_masks_are_named(tmp_path):
+    (tmp_path / "mask.png").write_text("no picture")
+    with pytest.raises(ImageError, match=r"mask\.png does not open"):
+        read_mask(tmp_path / "mask.png")
+    with pytest.raises(MissingError, match=r"absent\.png"):
+        read_mask(tmp_path / "absent.png")
