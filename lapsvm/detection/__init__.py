@@ -1,5 +1,6 @@
 """Detectors, non-maximum suppression and detections, and prediction in new pictures."""
 
+from lapsvm.detection.alarms import AlarmThreshold, PictureVerdict
 from lapsvm.detection.calibration import Calibration, Reliability, reliability
 from lapsvm.detection.detector import Detector, score_many
 from lapsvm.detection.picture_scores import Detected, box_voting, demote_scores, detect_windows, smooth_scores
@@ -9,9 +10,11 @@ from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.detection.suppression import detect, nms
 
 __all__ = [
+    "AlarmThreshold",
     "Calibration",
     "Detected",
     "Detector",
+    "PictureVerdict",
     "Predictor",
     "Reliability",
     "ScoreMap",

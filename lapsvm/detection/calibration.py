@@ -216,30 +216,41 @@ def _labelled(scores: ArrayLike, y: ArrayLike, fold: ArrayLike | None) -> tuple[
 
 def _fitted(scores: Float64, shows: Any) -> tuple[float, float]:
     """Return slope and offset, those of a constant map if the slope would be negative; `shows` (n,) bool."""
-    from sklearn.linear_model import LogisticRegression
-
     positives, negatives = int(shows.sum()), int((~shows).sum())
     if not (positives and negatives):
         raise OneClassError(f"calibration needs pictures with and without the class, got {len(shows)} of one kind.")
-    target = np.where(shows, (positives + 1) / (positives + 2), 1 / (negatives + 2))  # one more picture of each kind
     mean, spread = scores.mean(), scores.std()
-    share = target.mean()
+    share = smoothed_targets(shows).mean()
     constant = 0.0, float(np.log(share / (1 - share)))
     if not spread > 0:
         return constant
-    scaled = np.tile((scores - mean) / spread, 2)[:, None]  # each picture twice, with label 1 and with label 0
-    labels, weights = np.repeat([1, 0], len(scores)), np.append(target, 1 - target)
+    weights, intercept = logistic_weights(((scores - mean) / spread)[:, None], shows)
+    slope = float(weights[0]) / spread
+    return (slope, intercept - slope * mean) if slope > 0 else constant
+
+
+def logistic_weights(scaled: Float64, shows: Any, inverse_ridge: float = np.inf) -> tuple[Float64, float]:
+    """Return weights (m,) and intercept of J. Platt's map of scores of deviation 1, (n, m); `shows` (n,) bool."""
+    from sklearn.linear_model import LogisticRegression
+
+    target = smoothed_targets(shows)
+    labels, weights = np.repeat([1, 0], len(scaled)), np.append(target, 1 - target)
     with one_blas_thread():
-        model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10, max_iter=200)
-        model.fit(scaled, labels, weights)
-    slope = float(model.coef_[0, 0]) / spread
-    return (slope, float(model.intercept_[0]) - slope * mean) if slope > 0 else constant
+        model = LogisticRegression(C=inverse_ridge, solver="newton-cholesky", tol=1e-10, max_iter=200)
+        model.fit(np.tile(scaled, (2, 1)), labels, weights)  # each picture twice, with label 1 and with label 0
+    return model.coef_[0], float(model.intercept_[0])
+
+
+def smoothed_targets(shows: Any) -> Float64:
+    """Return the target of each picture: what one more picture of each kind makes of 1 and 0."""
+    positives, negatives = int(shows.sum()), int((~shows).sum())
+    return np.where(shows, (positives + 1) / (positives + 2), 1 / (negatives + 2))
 
 
 def _cross_fitted(scores: Float64, shows: Any, folds: Any) -> Float64:
     """Return the probability of each picture by the map of the other folds."""
     probabilities = np.empty(len(scores))
     for fold in np.unique(folds):
-        own = folds == fold
-        probabilities[own] = Calibration(*_fitted(scores[~own], shows[~own])).probability(scores[own])
+        in_fold = folds == fold
+        probabilities[in_fold] = Calibration(*_fitted(scores[~in_fold], shows[~in_fold])).probability(scores[in_fold])
     return probabilities

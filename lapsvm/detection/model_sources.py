@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import as_number
+from lapsvm.detection.alarms import FILE, AlarmThreshold
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
-from lapsvm.features import Extractor, settings_difference
+from lapsvm.features import Extractor, recorded_description, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
-from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
+from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings, current_names
 from lapsvm.texts.reading import read_toml
 from lapsvm.windows.proposals import WINDOWS_VERSION
 
@@ -37,7 +38,7 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         models, is_run = path / "models", (path / "run.toml").is_file()
         if is_run and not models.is_dir():
-            raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")
+            raise MissingError(f"run {path} has no models yet; run lapsvm train first.")
         folder = models if models.is_dir() else path
         inside = [path]
         if path.is_dir():
@@ -53,11 +54,11 @@ def model_paths(models: object) -> list[Path]:
     paths = [models] if isinstance(models, str | Path) else models
     if not isinstance(paths, Iterable) or isinstance(paths, bytes):
         raise InputError(f"models must be a path, or a sequence of paths, got {type(models).__name__}.")
-    found = list(paths)
-    wrong = [type(path).__name__ for path in found if not isinstance(path, str | Path)]
-    if wrong or not found:
+    files = list(paths)
+    wrong = [type(path).__name__ for path in files if not isinstance(path, str | Path)]
+    if wrong or not files:
         raise InputError(f"models must be one path or more, got {wrong[0] if wrong else 'none'}.")
-    return [Path(path) for path in found]
+    return [Path(path) for path in files]
 
 
 def check_together(detectors: Sequence[Detector], files: Sequence[Path]) -> None:
@@ -87,6 +88,24 @@ def check_threshold(detectors: Sequence[Detector], files: Sequence[Path], thresh
         )
 
 
+def stored_alarm(detectors: Sequence[Detector], files: Sequence[Path]) -> AlarmThreshold | None:
+    """Return the threshold in the folder of all model files, if there is one; it warns of one for other models.
+
+    Raises ModelFileError if it is damaged.
+    """
+    folders = {file.parent for file in files}
+    path = next(iter(folders)) / FILE
+    if len(folders) > 1 or not path.is_file():
+        return None
+    alarm = AlarmThreshold.load(path)
+    if alarm.fits(detectors):
+        return alarm
+    warnings.warn(
+        f"threshold {path} was chosen for other models and is not used; run lapsvm threshold again.", stacklevel=3
+    )
+    return None
+
+
 def proposal_settings(detector: Detector, file: Path, method: str | None) -> ProposalSettings:
     """Return the settings of window proposals: those of the model, or another method.
 
@@ -102,8 +121,8 @@ def proposal_settings(detector: Detector, file: Path, method: str | None) -> Pro
         )
     if method is None and source == _FILE:
         raise SettingsError(
-            f"model {file} was trained on windows from a file, which has none for new pictures; name a method with "
-            "--windows, such as selective_search."
+            f"model {file} was trained on windows from a file, which has none for new pictures; name a method by "
+            "the parameter windows, such as selective_search."
         )
     known = [entry.name for entry in fields(ProposalSettings)]
     recorded = {name: windows[name] for name in known if name in windows}  # windows of a file have no mode
@@ -130,9 +149,11 @@ def open_model_extractor(detector: Detector, file: Path, texts: Sequence[str] | 
     networks = _network_settings(detector)
     known = tuple(texts or described_texts(expected) or _run_extractors(file))
     extractor = open_sized_extractor(known, networks, device, texts or ())
-    difference = settings_difference(expected, extractor.describe())
+    difference = settings_difference(expected, recorded_description(extractor))
     if not texts and difference:
-        raise SettingsError(f"model {file} was trained with {difference}; name its extractor with --extractor.")
+        raise SettingsError(
+            f"model {file} was trained with {difference}; name its extractor by the parameter extractor."
+        )
     if extractor.dim != len(detector.coef):
         raise InputError(
             f"the extractor must give the {len(detector.coef)} features of the model's training, got {extractor.dim}."
@@ -153,9 +174,11 @@ def _run_extractors(model: Path) -> tuple[str, ...]:
     """Return the extractors of the run folder of a model file."""
     path = model.resolve().parent.parent / "run.toml"
     if not path.is_file():
-        raise MissingError(f"model {model} is in no run folder that names its extractor; name it with --extractor.")
+        raise MissingError(
+            f"model {model} is in no run folder that names its extractor; name it by the parameter extractor."
+        )
     try:
-        texts = read_toml(path, "settings file", SettingsError)["features"]["extractors"]
+        texts = current_names(read_toml(path, "settings file", SettingsError))["features"]["extractors"]
         return tuple(str(text) for text in texts)
     except (LookupError, TypeError) as error:
         raise SettingsError(f"settings file {path} must name the extractors of its run: {error}.") from None

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lapsvm._ext import boxes as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_floats, as_number, check_finite
@@ -16,6 +16,8 @@ from lapsvm.settings import DetectSettings
 if TYPE_CHECKING:
     from lapsvm.bags import Bags  # takes a tenth of a second, and prediction needs none
 
+PROBABLE = 0.5
+"""The probability from which a picture counts as one that shows a class, where no threshold is given."""
 PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 SMOOTHING_UNIT, SMOOTHING_IOU = 0.5, 0.7  # standard deviations of the scores; see `smooth_scores`
 SMOOTHED = 200  # windows beyond these have weights near 0, and all pairs of a picture's windows take long
@@ -42,8 +44,30 @@ class Detected:
         """Return the boxes of at least this probability; all where it is None or the model has none."""
         if probability is None or self.probabilities is None:
             return self
-        kept = self.probabilities >= probability
-        return Detected(self.boxes[kept], self.scores[kept], self.probabilities[kept])
+        return self.taken(self.probabilities >= probability)
+
+    def alarming(self, probability: float, of_picture: float | None = None) -> "Detected":
+        """Return what to show of a class for which pictures of at least this probability alarm.
+
+        Its best box, if the class alarms, and further ones of at least this probability and `PROBABLE`. All boxes where
+        there are no probabilities.
+
+        Parameters
+        ----------
+        probability : float
+        of_picture : float, optional
+            The class's probability in the picture; by default that of its best box.
+        """
+        if self.probabilities is None:
+            return self
+        kept = self.probabilities >= max(probability, PROBABLE)
+        kept[:1] = (self.probabilities[:1] if of_picture is None else of_picture) >= probability
+        return self.taken(kept & kept[:1].all())
+
+    def taken(self, rows: slice | NDArray[np.bool_]) -> "Detected":
+        """Return the boxes of some rows."""
+        shares = None if self.probabilities is None else self.probabilities[rows]
+        return Detected(self.boxes[rows], self.scores[rows], shares)
 
 
 def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = 0.5) -> Float64:
@@ -227,8 +251,10 @@ def best_boxes(
     """
     if not len(pictures):
         return np.zeros((0, 4)), np.zeros(0)
-    part, one = bags.subset(pictures), replace(settings, max_detections=1)
-    scores = np.split(part.score_windows(weights).astype(np.float64), part.offsets[1:-1])
-    own = (boxes[bags.offsets[picture] : bags.offsets[picture + 1]] for picture in pictures)
-    found = [detect_windows(values, windows, one) for values, windows in zip(scores, own, strict=True)]
-    return np.array([box[0] for box, _ in found], dtype=np.float64), np.array([score[0] for _, score in found])
+    chosen, single = bags.subset(pictures), replace(settings, max_detections=1)
+    scores = np.split(chosen.score_windows(weights).astype(np.float64), chosen.offsets[1:-1])
+    own_boxes = (boxes[bags.offsets[picture] : bags.offsets[picture + 1]] for picture in pictures)
+    detections = [detect_windows(values, windows, single) for values, windows in zip(scores, own_boxes, strict=True)]
+    return np.array([box[0] for box, _ in detections], dtype=np.float64), np.array(
+        [score[0] for _, score in detections]
+    )

@@ -4,15 +4,17 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from lapsvm.arrays import Array, check_count
 from lapsvm.catalog import Pixels, is_plain
 from lapsvm.detection import model_sources
+from lapsvm.detection.alarms import AlarmThreshold, PictureVerdict
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import Detected
-from lapsvm.detection.prepared import as_pixels, prepare_windows, window_scores
+from lapsvm.detection.prepared import PreparedWindows, as_pixels, prepare_windows, propose_and_prepare, window_scores
 from lapsvm.detection.score_maps import ScoreMap
 from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.errors import InputError
@@ -20,6 +22,7 @@ from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.proposals import picture_windows
 
+_SHOWN = 5  # classes in its repr
 ModelPaths = str | Path | Sequence[str | Path]
 Picture = Any
 """A path, a picture of Pillow, or an array (h, w, 3) of uint8: see `lapsvm.detection.prepared.as_pixels`."""
@@ -42,7 +45,11 @@ class Predictor:
     detection : sequence of DetectSettings
         How the scores of each detector become boxes.
     threshold : float, optional
-        Least probability of a box; None keeps all.
+        Least probability of a box, 0 for all. None: with `alarm` the best box of each class that raises an alarm, and
+        further ones if their probability is .5, too; without `alarm` all boxes of a picture in which a class has a
+        probability of .5, and the best one of each class of another picture.
+    alarm : AlarmThreshold, optional
+        From which probability a picture is not ok, and what the whole picture adds to it (``lapsvm threshold``).
 
     Examples
     --------
@@ -56,6 +63,13 @@ class Predictor:
     seed: int
     detection: Sequence[DetectSettings]
     threshold: float | None = None
+    alarm: AlarmThreshold | None = None
+
+    def __repr__(self) -> str:
+        names = [detector.class_name for detector in self.detectors]
+        classes = ", ".join([*names[:_SHOWN], *([f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else [])])
+        rule = "" if self.alarm is None else f", ok below {self.alarm.probability:.3g}"
+        return f"Predictor({classes}: {self.extractor.dim:,} features of {self.windows.method} windows{rule})"
 
     @classmethod
     def open(
@@ -64,6 +78,8 @@ class Predictor:
         **detection: Any,
     ) -> Self:  # fmt: skip
         """Open the models of a run, with the windows, features and detection that they record.
+
+        A threshold that ``lapsvm threshold`` has stored beside them is used if it was chosen for them.
 
         Parameters
         ----------
@@ -78,7 +94,7 @@ class Predictor:
         device : "auto", "cpu" or "cuda"
             Where torch runs a network.
         threshold : float, optional
-            Least probability of a box, in [0, 1]; None keeps all.
+            Least probability of a box, in [0, 1], 0 for all; by default as for the class. It changes no verdict.
         max_detections : int, default 10
             Largest number of boxes per picture and class.
         **detection
@@ -93,7 +109,7 @@ class Predictor:
         MissingError
             If a file is missing, a folder holds no model, or an extractor's file is not known.
         ModelFileError
-            If a model is damaged, or no run made it.
+            If a model or a stored threshold is damaged, or no run made the model.
         SettingsError
             If models do not fit together, or their windows or features exist for the pictures of their run alone, or a
             threshold needs probabilities that a model lacks.
@@ -102,7 +118,8 @@ class Predictor:
         """
         paths = model_sources.model_paths(models)
         files = model_sources.model_files(paths)
-        detectors = [Detector.load(path).whole for path in files]
+        loaded = [Detector.load(path) for path in files]
+        alarm, detectors = model_sources.stored_alarm(loaded, files), [detector.whole for detector in loaded]
         model_sources.check_together(detectors, files)
         model_sources.check_threshold(detectors, files, threshold)
         first, texts = detectors[0], [extractor] if isinstance(extractor, str) else extractor
@@ -111,7 +128,7 @@ class Predictor:
         changes = {"max_detections": max_detections, **detection}
         rules = [model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
         recorded = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
-        return cls(detectors, opened, proposals, recorded, rules, threshold)
+        return cls(detectors, opened, proposals, recorded, rules, threshold, alarm)
 
     def __call__(self, picture: Picture) -> dict[str, Detected]:
         """Return the boxes of every class in a picture.
@@ -124,8 +141,8 @@ class Predictor:
         -------
         dict of str to Detected
             Class -> boxes (n, 4) x1, y1, x2, y2 in pixels, 0-based and half-open, scores (n,) and probabilities (n,) or
-            None, the best first. A class without boxes has empty arrays. In a picture of one colour all probabilities
-            are 0.
+            None, the best first. A class without boxes has empty arrays, and which boxes of low probability there are
+            is said at `threshold`. In a picture of one colour all probabilities are 0.
 
         Raises
         ------
@@ -136,16 +153,31 @@ class Predictor:
         """
         return self.scored(picture).detections()
 
-    def scored(self, picture: Picture) -> ScoredPicture:
-        """Return a picture with the scores of its windows, for both detections and score maps.
+    def verdict(self, picture: Picture) -> PictureVerdict | None:
+        """Return whether a picture is ok, or which class it shows; None where no threshold is stored with the models.
 
         Parameters
         ----------
         picture : path, PIL.Image.Image or ndarray
             As for a call, with the same errors.
         """
-        pixels = as_pixels(picture)
-        return self._scored_among(pixels, picture_windows(pixels, self.windows, self.seed))
+        return self.scored(picture).verdict()
+
+    def scored(self, picture: Picture, threads: int = 1) -> ScoredPicture:
+        """Return a picture with the scores of its windows, for detections, verdict and score maps.
+
+        Parameters
+        ----------
+        picture : path, PIL.Image.Image or ndarray
+            As for a call, with the same errors.
+        threads : int, default 1
+            With more than one, windows are proposed while the network sees the picture, at all sizes at once. The
+            result is the same.
+        """
+        count, pixels = check_count("threads", threads), as_pixels(picture)
+        propose = partial(self.propose, pixels)
+        prepared = propose_and_prepare(pixels, propose, self.windows.max_side, self.extractor, count)
+        return self._scored_windows(pixels, prepared)
 
     def score_maps(self, picture: Picture) -> dict[str, ScoreMap]:
         """Return where in a picture every class scores.
@@ -164,16 +196,36 @@ class Predictor:
         scored = self.scored(picture)
         return {detector.class_name: scored.score_map(detector.class_name) for detector in self.detectors}
 
+    def propose(self, picture: Picture) -> Array:
+        """Return the windows of a picture that a call scores, float32 (n, 4) in its pixels.
+
+        They are those of the method and the sizes that the models record.
+        """
+        return picture_windows(as_pixels(picture), self.windows, self.seed)
+
     def among(self, picture: Picture, boxes: Array) -> dict[str, Detected]:
         """Return the boxes of every class among some windows of a picture, float32 (n, 4), as a call does."""
-        return self._scored_among(as_pixels(picture), boxes).detections()
+        pixels = as_pixels(picture)
+        windows = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor)
+        return self._scored_windows(pixels, windows).detections()
 
-    def _scored_among(self, pixels: Pixels, boxes: Array) -> ScoredPicture:
-        """Return a picture with the scores of some windows."""
-        prepared = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor)
+    def _scored_windows(self, pixels: Pixels, prepared: PreparedWindows) -> ScoredPicture:
+        """Return a picture with the scores of prepared windows."""
         scores = window_scores(prepared, self.detectors, self.extractor)
-        rules = self.detection, self.threshold
-        return ScoredPicture(prepared.size, boxes, scores, self.detectors, *rules, is_plain(pixels))
+        rules = self.detection, self.threshold, is_plain(pixels), self.alarm, self._picture_scores(prepared)
+        return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules)
+
+    def _picture_scores(self, prepared: PreparedWindows) -> dict[str, float]:
+        """Return the scores of the whole picture by the picture models of `alarm`.
+
+        They take a pass of their own, so that the scores of windows have the same bits with and without them.
+        """
+        models = {} if self.alarm is None else self.alarm.pictures
+        names = [detector.class_name for detector in self.detectors if detector.class_name in models]
+        if not names or not len(prepared.boxes):
+            return {}
+        scores = window_scores(prepared, [Detector(name, models[name].coef) for name in names], self.extractor)
+        return dict(zip(names, scores.mean(axis=0).tolist(), strict=True))
 
     def many(self, pictures: Iterable[Picture], threads: int | None = None) -> Iterator[dict[str, Detected]]:
         """Yield the boxes in each of several pictures, in their order.

@@ -4,7 +4,8 @@ A large picture is reduced for the proposals, and less so for the extractor. Box
 whole pixels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.catalog import Pixels, check_pixels, read_image
 from lapsvm.detection.detector import Detector, score_many, unscaled_weights
 from lapsvm.errors import InputError
-from lapsvm.features import Extractor
+from lapsvm.features import Concatenation, Extractor
+from lapsvm.features.extractors.blocks import split_blocks
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
 from lapsvm.pictures.reading import pillow_pixels
@@ -83,8 +85,28 @@ class PreparedWindows:
 def prepare_windows(pixels: Pixels, boxes: Array, max_side: int, extractor: Extractor) -> PreparedWindows:
     """Return a picture with its windows (n, 4), prepared for an extractor that sees at most `max_side` pixels."""
     seen = reduced(pixels, max_side)
-    seen_boxes = boxes if seen is pixels else boxes / scales_of(pixels, seen)
-    return PreparedWindows(boxes, pixels.shape[:2], prepared(extractor, seen), seen_boxes)
+    return PreparedWindows(boxes, pixels.shape[:2], prepared(extractor, seen), _seen_boxes(boxes, pixels, seen))
+
+
+def _seen_boxes(boxes: Array, pixels: Pixels, seen: Pixels) -> Array:
+    """Return boxes of a picture in the picture as the extractor sees it."""
+    return boxes if seen is pixels else np.asarray(boxes / scales_of(pixels, seen))
+
+
+def propose_and_prepare(
+    pixels: Pixels, propose: Callable[[], Array], max_side: int, extractor: Extractor, threads: int
+) -> PreparedWindows:
+    """Return what `prepare_windows` returns for the windows of `propose`, made while the extractor's parts see it."""
+    if threads == 1:
+        return prepare_windows(pixels, propose(), max_side, extractor)
+    seen = reduced(pixels, max_side)
+    parts = extractor.parts if isinstance(extractor, Concatenation) else (extractor,)
+    with ThreadPoolExecutor(threads) as pool:
+        prepares = [pool.submit(prepared, single, seen) for single in reversed(parts)]  # later sizes are larger
+        boxes = pool.submit(propose).result()
+        pictures = [future.result() for future in reversed(prepares)]
+    joined = extractor.joined(pictures) if isinstance(extractor, Concatenation) else pictures[0]
+    return PreparedWindows(boxes, pixels.shape[:2], joined, _seen_boxes(boxes, pixels, seen))
 
 
 def window_scores(picture: PreparedWindows, detectors: Sequence[Detector], extractor: Extractor) -> Float64:
@@ -92,16 +114,18 @@ def window_scores(picture: PreparedWindows, detectors: Sequence[Detector], extra
 
     Pooling is linear, so the maps times the weights are pooled: k channels in place of hundreds.
     """
-    k, halves = len(detectors), extractor.halves
+    k, blocks = len(detectors), extractor.blocks
     with np.errstate(invalid="ignore", over="ignore"):  # such scores are computed otherwise, below
-        parts = np.split(unscaled_weights(detectors).astype(np.float32), np.cumsum(extractor.blocks)[:-1])
-        components = [np.hstack(np.split(part, 2)) if half else part for part, half in zip(parts, halves, strict=True)]
+        parts = zip(split_blocks(unscaled_weights(detectors).astype(np.float32), blocks), blocks, strict=True)
+        components = [
+            np.hstack(np.split(component, 2)) if block.has_context else component for component, block in parts
+        ]
         pooled = picture.projected(components).features()
-    pieces = np.split(pooled, np.cumsum([4 * k if half else k for half in halves])[:-1], axis=1)
+    pieces = np.split(pooled, np.cumsum([4 * k if block.has_context else k for block in blocks])[:-1], axis=1)
     scores = np.tile([detector.intercept for detector in detectors], (len(pooled), 1))
-    for piece, half in zip(pieces, halves, strict=True):
+    for piece, block in zip(pieces, blocks, strict=True):
         scores += piece[:, :k]
-        if half:  # each half was multiplied by the weights of both
+        if block.has_context:  # window and context were each multiplied by the weights of both
             scores += piece[:, -k:]
     if np.isfinite(scores).all():
         return scores

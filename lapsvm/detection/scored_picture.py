@@ -1,13 +1,15 @@
 """A picture whose windows are scored: its detections and its score maps."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, check_known
+from lapsvm.detection.alarms import AlarmThreshold, PictureVerdict
 from lapsvm.detection.detector import Detector
-from lapsvm.detection.picture_scores import Detected, detect_windows, ranking_scores
+from lapsvm.detection.picture_scores import PROBABLE, Detected, detect_windows, ranking_scores
 from lapsvm.detection.score_maps import ScoreMap, score_map
 from lapsvm.settings import DetectSettings
 
@@ -26,10 +28,14 @@ class ScoredPicture:
     detectors : sequence of k Detector
     detection : sequence of k DetectSettings
     threshold : float or None
-        Least probability of a box.
+        Least probability of a box; None: the rule of `detections`.
     is_plain : bool
         Whether the picture is of one colour. It shows no class then, so all probabilities are 0: what a model gives to
         features of nothing is no evidence, and calibration has seen no such picture.
+    alarm : AlarmThreshold or None
+        What decides whether the picture is ok.
+    picture_scores : mapping of class name to float
+        Those of the whole picture by the picture models of `alarm`: the mean of its windows' scores by each.
     """
 
     size: tuple[int, int]
@@ -39,21 +45,69 @@ class ScoredPicture:
     detection: Sequence[DetectSettings]
     threshold: float | None = None
     is_plain: bool = False
+    alarm: AlarmThreshold | None = None
+    picture_scores: Mapping[str, float] = field(default_factory=dict)
 
     def detections(self) -> dict[str, Detected]:
-        """Return the boxes of every class, as a call of `Predictor` does."""
+        """Return the boxes of every class, as a call of `Predictor` does.
+
+        With `alarm` alone they are those of `Detected.alarming`. Without any threshold a picture in which no class has
+        a probability of .5 has the best box of each class alone.
+        """
+        classes = self._detected.items()
+        if self.threshold is not None:
+            return {name: of_class.at_least(self.threshold) for name, of_class in classes}
+        if self.alarm is not None:
+            least, shares = self.alarm.probability, self._picture_probabilities(self.alarm)
+            return {name: of_class.alarming(least, shares.get(name)) for name, of_class in classes}
+        return {name: of_class.taken(slice(1)) if self._is_improbable else of_class for name, of_class in classes}
+
+    def verdict(self) -> PictureVerdict | None:
+        """Return whether the picture is ok, or which class it shows; None without `alarm`."""
+        return None if self.alarm is None else self.alarm.verdict(self._picture_probabilities(self.alarm))
+
+    def _picture_probabilities(self, alarm: AlarmThreshold) -> dict[str, float]:
+        """Return the probability of each class that the verdict compares: with the whole picture where that is known.
+
+        A picture of one colour has none.
+        """
+        bests = self._best_probabilities
+        known = () if self.is_plain else (name for name in self.picture_scores if name in bests)
+        return bests | {name: self._joined_probability(alarm, name) for name in known}
+
+    def _joined_probability(self, alarm: AlarmThreshold, name: str) -> float:
+        best = self._detected[name].scores[:1]
+        return float(alarm.pictures[name].probability(best, [self.picture_scores[name]])[0])
+
+    @cached_property
+    def _detected(self) -> dict[str, Detected]:
+        """The boxes of every class, of whatever probability."""
         detected = {}
         for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
-            found, values = detect_windows(self.scores[:, column], self.boxes, settings)
-            own = Detected(found, values, self._probabilities(detector, values))
-            detected[detector.class_name] = own.at_least(self.threshold)
+            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings)
+            detected[detector.class_name] = Detected(boxes, values, self._probabilities(detector, values))
         return detected
 
+    @property
+    def _best_probabilities(self) -> dict[str, float]:
+        """The highest probability of each class that has probabilities, in a picture with windows."""
+        shares = {name: detected.probabilities for name, detected in self._detected.items()}
+        return {name: float(of_class[0]) for name, of_class in shares.items() if of_class is not None and len(of_class)}
+
+    @property
+    def _is_improbable(self) -> bool:
+        """Whether all classes have probabilities, and none has `PROBABLE`."""
+        bests = self._best_probabilities
+        return 0 < len(bests) == len(self.detectors) and max(bests.values()) < PROBABLE
+
     def best_class(self) -> str:
-        """Return the most probable class; that of the highest score where no class has probabilities."""
+        """Return the most probable class, that of an alarm first; of the highest score where none has probabilities."""
+        verdict = self.verdict()
+        if verdict is not None and verdict.class_name is not None:
+            return verdict.class_name
         bests = self.scores.max(axis=0)
-        probabilities = [self._probabilities(one, bests[[column]]) for column, one in enumerate(self.detectors)]
-        keys = [(0, best) if one is None else (1, one[0]) for one, best in zip(probabilities, bests, strict=True)]
+        shares = [self._probabilities(detector, bests[[column]]) for column, detector in enumerate(self.detectors)]
+        keys = [(0, best) if of is None else (1, of[0]) for of, best in zip(shares, bests, strict=True)]
         return self.detectors[keys.index(max(keys))].class_name
 
     def score_map(self, class_name: str) -> ScoreMap:
@@ -71,8 +125,8 @@ class ScoredPicture:
         column = names.index(class_name)
         scores = ranking_scores(self.scores[:, column], self.boxes, self.detection[column])
         calibration = self.detectors[column].calibration
-        found = score_map(self.boxes, scores, self.size, calibration)
-        return replace(found, values=np.zeros_like(found.values)) if self.is_plain and calibration else found
+        scored = score_map(self.boxes, scores, self.size, calibration)
+        return replace(scored, values=np.zeros_like(scored.values)) if self.is_plain and calibration else scored
 
     def _probabilities(self, detector: Detector, scores: Float64) -> Float64 | None:
         """Return the probability of each score by a detector's calibration, if it has one."""

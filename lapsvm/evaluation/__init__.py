@@ -3,6 +3,7 @@
 from lapsvm.evaluation.average_precision import (
     average_precision_11point,
     average_precision_area,
+    image_auroc,
     image_average_precision,
 )
 from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
@@ -27,8 +28,9 @@ from lapsvm.evaluation.paired import (
     paired_t_test,
     share_draws,
 )
+from lapsvm.evaluation.pixels import PixelCounts, map_peak
 from lapsvm.evaluation.results import read_result_file, read_results, result_name, write_results
-from lapsvm.evaluation.tables import class_table, run_table, write_json
+from lapsvm.evaluation.tables import class_table, write_json
 from lapsvm.evaluation.thresholds import Threshold, best_f1, wanted_precision
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
 from lapsvm.evaluation.window_recall import best_overlaps, window_rows
@@ -43,6 +45,7 @@ __all__ = [
     "Detections",
     "ErrorKind",
     "ImageIds",
+    "PixelCounts",
     "PointingReport",
     "Threshold",
     "VocReport",
@@ -63,13 +66,14 @@ __all__ = [
     "evaluate_voc",
     "holm",
     "image_ap_draws",
+    "image_auroc",
     "image_average_precision",
+    "map_peak",
     "paired_t_test",
     "pointing",
     "read_result_file",
     "read_results",
     "result_name",
-    "run_table",
     "share_draws",
     "wanted_precision",
     "window_rows",

@@ -126,6 +126,28 @@ def image_average_precision(scores: ArrayLike, labels: ArrayLike) -> float | Non
     return float(average_precision_score(signs[labelled] > 0, values[labelled]))
 
 
+def image_auroc(scores: ArrayLike, labels: ArrayLike) -> float | None:
+    """Return the share of pairs of a picture with and one without the class that scores put in order.
+
+    Parameters
+    ----------
+    scores, labels : array-like of shape (n,)
+        As in `image_average_precision`, with its errors.
+
+    Returns
+    -------
+    float or None
+        scikit-learn's ``roc_auc_score``: equal scores count one half. None without a positive or a negative.
+    """
+    values, signs = labelled_scores(scores, labels)
+    if not ((signs > 0).any() and (signs < 0).any()):
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    labelled = signs != 0
+    return float(roc_auc_score(signs[labelled] > 0, values[labelled]))
+
+
 def labelled_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Float64]:
     """Return the checked scores and labels (n,) of pictures."""
     values, signs = as_floats("scores", scores, 1), as_floats("labels", labels, 1)

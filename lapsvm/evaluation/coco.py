@@ -91,8 +91,8 @@ def as_coco(
     ]
     results = [
         CocoResult(image, name, score, tuple(box))
-        for name, found in detections.items()
-        for image, score, box in zip(found.image_ids, found.scores.tolist(), found.boxes.tolist(), strict=True)
+        for name, of_class in detections.items()
+        for image, score, box in zip(of_class.image_ids, of_class.scores.tolist(), of_class.boxes.tolist(), strict=True)
     ]
     categories: dict[Hashable, str] = {name: name for name in detections}
     return CocoFile(Path(), images, categories, tuple(annotations)), results

@@ -62,7 +62,7 @@ class ImageIds(Sequence[str]):
 
     def distinct(self) -> list[str]:
         """Return every id that a detection has, once."""
-        return [self.names[place] for place in np.unique(self.places).tolist()]
+        return [self.names[number] for number in np.unique(self.places).tolist()]
 
     def numbers_in(self, numbers: Mapping[str, int]) -> Index:
         """Return the number of each detection's picture, -1 for a picture without one."""

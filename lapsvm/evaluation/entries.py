@@ -25,6 +25,9 @@ def check_entry(entry: Any, where: str = "figures") -> None:
         for kind in ("correct", *ErrorKind):
             _check_count(_mapping(kinds.get(kind), f"{kind} of {where}").get("top"), f"top of {kind} of {where}")
             _check_number(kinds[kind].get("ap_gain"), f"ap_gain of {kind} of {where}")
+    if "any_class" in entry:
+        for measure, number in _mapping(entry["any_class"], f"any_class of {where}").items():
+            _check_number(number, f"{measure} of any_class of {where}")
     if "windows" in entry:
         _check_table(entry["windows"], f"windows of {where}", _check_number)
     if "intervals" in entry:

@@ -136,12 +136,12 @@ def error_kinds(
     for name in report.classes:
         truth_of(ground_truth, name)
     objects = _Objects.pack(ground_truth)
-    found = {
+    by_class = {
         name: _class_kinds(result, detections[name], objects, name, (iou_threshold, background_iou))
         for name, result in report.classes.items()
     }
-    confused = np.concatenate([np.empty(0, np.intp), *(kinds.confused for kinds in found.values())])
-    return {name: _class_errors(report.classes[name], kinds, objects, confused) for name, kinds in found.items()}
+    confused = np.concatenate([np.empty(0, np.intp), *(kinds.confused for kinds in by_class.values())])
+    return {name: _class_errors(report.classes[name], kinds, objects, confused) for name, kinds in by_class.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,41 +216,41 @@ def _class_kinds(
     return _Kinds(kinds, nearest, confused, np.flatnonzero(is_own & ~objects.difficult), matched)
 
 
-def _class_errors(result: ClassResult, found: _Kinds, objects: _Objects, confused: Index) -> ClassErrors:
+def _class_errors(result: ClassResult, errors: _Kinds, objects: _Objects, confused: Index) -> ClassErrors:
     """Return the errors of one class; `confused` are the objects that detections of wrong classes lie on."""
-    badly_placed = found.nearest[found.kinds == KINDS.index(ErrorKind.LOCALISATION)]
-    missed = np.setdiff1d(found.own, np.concatenate([found.matched, badly_placed, confused]))
-    best = found.kinds[result.matches.outcome != IGNORED][: result.npos]
+    badly_placed = errors.nearest[errors.kinds == KINDS.index(ErrorKind.LOCALISATION)]
+    missed = np.setdiff1d(errors.own, np.concatenate([errors.matched, badly_placed, confused]))
+    best = errors.kinds[result.matches.outcome != IGNORED][: result.npos]
     n_top = {kind: int((best == number).sum()) for number, kind in enumerate(KINDS)}
     return ClassErrors(
-        found.kinds,
+        errors.kinds,
         len(missed),
         result.npos,
-        dict(_gains(result, found, objects, len(missed))),
-        len(found.matched),
+        dict(_gains(result, errors, objects, len(missed))),
+        len(errors.matched),
         int((best == NO_ERROR).sum()),
         n_top | {ErrorKind.MISSED: len(missed)},
     )
 
 
 def _gains(
-    result: ClassResult, found: _Kinds, objects: _Objects, missed: int
+    result: ClassResult, errors: _Kinds, objects: _Objects, missed: int
 ) -> Iterator[tuple[ErrorKind, float | None]]:
     """Yield each kind with the rise of the AP without its errors."""
     outcome = result.matches.outcome
     for number, kind in enumerate(KINDS):
-        mended = np.where(found.kinds == number, IGNORED, outcome)
+        mended = np.where(errors.kinds == number, IGNORED, outcome)
         if kind == ErrorKind.LOCALISATION:
-            mended[_moved(found, objects)] = TRUE_POSITIVE
+            mended[_moved(errors, objects)] = TRUE_POSITIVE
         after = _area(mended, result.npos - missed * (kind == ErrorKind.MISSED))
         yield kind, None if after is None or result.ap_area is None else max(0.0, after - result.ap_area)
 
 
-def _moved(found: _Kinds, objects: _Objects) -> Index:
+def _moved(errors: _Kinds, objects: _Objects) -> Index:
     """Return the best localisation error of each object that no detection matches."""
-    wrong = np.flatnonzero(found.kinds == KINDS.index(ErrorKind.LOCALISATION))
-    rows, first = np.unique(found.nearest[wrong], return_index=True)
-    return wrong[first[~np.isin(rows, found.matched) & ~objects.difficult[rows]]]
+    wrong = np.flatnonzero(errors.kinds == KINDS.index(ErrorKind.LOCALISATION))
+    rows, first = np.unique(errors.nearest[wrong], return_index=True)
+    return wrong[first[~np.isin(rows, errors.matched) & ~objects.difficult[rows]]]
 
 
 def _area(outcome: NDArray[np.int8], npos: int) -> float | None:

@@ -198,7 +198,7 @@ def pointing(
         As `evaluate_voc`.
     """
     return PointingReport(
-        {name: _class_pointing(found, truth_of(ground_truth, name), name) for name, found in detections.items()}
+        {name: _class_pointing(of_class, truth_of(ground_truth, name), name) for name, of_class in detections.items()}
     )
 
 

@@ -116,7 +116,7 @@ def read_result_file(path: str | Path) -> Detections:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     table, places, names, odd = _kernel.read_lines(text)
-    known, kept = {name.decode(): place for place, name in enumerate(names)}, np.ones(len(table), dtype=bool)
+    known, kept = {name.decode(): number for number, name in enumerate(names)}, np.ones(len(table), dtype=bool)
     for row, number, start, stop in odd:
         try:
             line = text[start:stop].decode()

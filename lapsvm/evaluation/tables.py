@@ -45,21 +45,6 @@ def class_table(*columns: Mapping[str, Mapping[str, float | int | None]]) -> Tab
     return {"classes": classes, "mean": means}
 
 
-def run_table(sets: Mapping[str, Table]) -> Table:
-    """Return the content of a run's evaluation.json.
-
-    Parameters
-    ----------
-    sets : mapping of set name to the table of `class_table`
-
-    Returns
-    -------
-    dict
-        ``{"sets": {set: {"classes": ..., "mean": ...}}}``.
-    """
-    return {"sets": dict(sets)}
-
-
 def write_json(path: str | Path, table: Table) -> None:
     """Write a table as JSON atomically.
 

@@ -34,13 +34,13 @@ def best_overlaps(
     dict of class name to ndarray of shape (objects that are not difficult,), float64
         In the order of the pictures in `windows`; 0 in a picture without a window.
     """
-    found: dict[str, list[Float64]] = {name: [np.empty(0)] for name in ground_truth}
+    overlaps: dict[str, list[Float64]] = {name: [np.empty(0)] for name in ground_truth}
     for image, boxes in windows:
         present = {name: truth[image] for name, truth in ground_truth.items() if len(truth[image].boxes)}
         for name, truth in present.items():
             objects = as_boxes(truth.boxes)[~np.asarray(truth.difficult, dtype=bool)]
-            found[name].append(iou(objects, as_boxes(boxes)).max(axis=1, initial=0.0))
-    return {name: np.concatenate(values) for name, values in found.items()}
+            overlaps[name].append(iou(objects, as_boxes(boxes)).max(axis=1, initial=0.0))
+    return {name: np.concatenate(values) for name, values in overlaps.items()}
 
 
 def window_rows(overlaps: Mapping[str, Float64]) -> dict[str, Row]:

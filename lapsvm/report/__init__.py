@@ -12,7 +12,7 @@ from lapsvm.report.contents import (
     SetSummary,
 )
 from lapsvm.report.misses import MissKind, miss_kind
-from lapsvm.report.next_steps import BoxMoves, Findings, next_steps
+from lapsvm.report.next_steps import BoxMoves, Findings, StepCommands, next_steps
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import cell_text, class_columns, escape_markdown, left_out_sentence, markdown_table
 
@@ -29,6 +29,7 @@ __all__ = [
     "NextStep",
     "RunSummary",
     "SetSummary",
+    "StepCommands",
     "cell_text",
     "class_columns",
     "escape_markdown",

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
 from lapsvm.detection import Reliability, ScoreMap
+from lapsvm.detection.alarms import AlarmThreshold
 from lapsvm.errors import InputError, NotFiniteError
 from lapsvm.evaluation import check_entry
 
@@ -169,6 +170,8 @@ class Example:
         That of a picture whose best score this is, as `predict` has it; captions show it in place of the score.
     score_map : callable returning a ScoreMap or None, optional
         Where in the picture the class scores, if that is known; called only for the pictures that the page shows.
+    objectness_map : callable returning an array-like of shape (rows, columns) or None, optional
+        What stands out in the whole picture, 0 to 1, of any resolution; called like `score_map`.
     """
 
     id: str
@@ -181,6 +184,7 @@ class Example:
     second: ArrayLike | None = None
     probability: float | None = None
     score_map: Callable[[], ScoreMap | None] | None = None
+    objectness_map: Callable[[], ArrayLike | None] | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, f"example {self.id!r}")
@@ -216,6 +220,8 @@ class ClassSummary:
     best, false_positives, misses : tuple of Example
         Best detections; highest scored false positives; pictures of the training set with the class whose best window
         is wrong. Each in display order. Pass all misses: the page lists those it does not show by id.
+    missed_on : str
+        The pictures of `misses` and `hits`, for instance "on trainval".
     false_alarms, weak_positives : tuple of Example
         Highest scored boxes in pictures labelled as not showing the class; pictures with the class whose best box
         scores lowest. In display order.
@@ -247,6 +253,7 @@ class ClassSummary:
     false_alarms: tuple[Example, ...] = ()
     weak_positives: tuple[Example, ...] = ()
     shown_on: str = ""
+    missed_on: str = ""
     disagreements: tuple[Example, ...] = ()
     hits: int | None = None
     stands_out: str = ""
@@ -302,8 +309,14 @@ class Contents:
         See `lapsvm.report.next_steps`.
     verified : tuple of str
         How many boxes are right as a person says, or how to look; below the title.
+    verdicts : mapping of class name to str
+        The share of right boxes as a person says, for instance "14 of 20 right: 48 to 85 %".
     objectness : tuple of str
         Sentences on what marks what stands out, and how it counts; above the pictures.
+    alarm : AlarmThreshold or None
+        From which probability a picture of this run is not ok, if that was chosen.
+    threshold : str
+        The command that chooses it; "" where it was chosen, or cannot be.
     """
 
     summary: RunSummary
@@ -315,7 +328,10 @@ class Contents:
     reliability: Mapping[str, Reliability] = field(default_factory=dict)
     next_steps: tuple[NextStep, ...] = ()
     verified: tuple[str, ...] = ()
+    verdicts: Mapping[str, str] = field(default_factory=dict)
     objectness: tuple[str, ...] = ()
+    alarm: AlarmThreshold | None = None
+    threshold: str = ""
 
     def __post_init__(self) -> None:
         for name, entry in self.figures.items():

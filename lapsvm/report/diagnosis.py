@@ -27,6 +27,7 @@ COCO = {
 }  # fmt: skip
 _Part = tuple[Mapping[str, Any], Mapping[str, str]]  # a table of evaluation.json, measure -> title of its column
 _NOTHING: Mapping[str, Any] = {"classes": {}, "mean": {}}
+UNSEEN, SEEN = "by models that did not see the picture", "of pictures that the models have seen"
 _ERROR_CAPTION = (
     "The best boxes of each class, as many as it has objects, by what is wrong with them. Wrong class: on an "
     "object of another class (IoU of at least .5); localisation: an IoU of .1 to .5 with an object of the class; "
@@ -81,6 +82,13 @@ def figure_tables(contents: Contents) -> list[FigureTable]:
     return [table for table in tables if table is not None]
 
 
+def place(group: str) -> str:
+    """Return a group of columns in plain words, such as "on test"."""
+    if group.startswith(HELD_OUT):
+        return UNSEEN
+    return SEEN if group.startswith(IN_SAMPLE) else group[0].lower() + group[1:]
+
+
 def _groups(contents: Contents) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the groups of columns whose figures have intervals, with their entries."""
     for data, entry in _entries(contents):
@@ -94,12 +102,14 @@ def _entries(contents: Contents) -> list[tuple[SetSummary, Mapping[str, Any]]]:
     return [(data, contents.figures[data.name]) for data in sets if data.name in contents.figures]
 
 
-def mean_intervals(contents: Contents) -> Iterator[tuple[str, str, str]]:
-    """Yield the group of columns, the measure and the text of each interval of a mean."""
-    for group, entry in _groups(contents):
-        for measure, interval in entry.get("intervals", {}).get("mean", {}).items():
-            if interval is not None:
-                yield group, measure, interval_text(interval)
+def mean_intervals(contents: Contents) -> dict[tuple[str, str], Mapping[str, float]]:
+    """Return the interval of each mean that has one, by the group of its column and its measure."""
+    known = {
+        (group, measure): interval
+        for group, entry in _groups(contents)
+        for measure, interval in entry.get("intervals", {}).get("mean", {}).items()
+    }
+    return {key: interval for key, interval in known.items() if interval is not None}
 
 
 def interval_text(interval: Mapping[str, float] | None) -> str:
@@ -162,7 +172,7 @@ def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) ->
         f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
         f"the same kind ({intervals['draws']} bootstrap draws)."
     )
-    heading = "Intervals", where[0].lower() + where[1:]
+    heading = "Intervals", place(where)
     table = _figures(contents, heading, caption, [_known(intervals, MEASURES)], interval_text)
     return table and replace(table, folded=True)
 
@@ -183,8 +193,9 @@ def _figures(
     def cells(row_of: list[Mapping[str, Any]]) -> tuple[Cell, ...]:
         return tuple(Cell(text(row.get(key))) for row, (_, keys) in zip(row_of, parts, strict=True) for key in keys)
 
-    rows = [(one.name, cells([part["classes"].get(one.name, {}) for part, _ in parts])) for one in contents.classes]
-    return FigureTable(*heading, caption, header, tuple(rows), cells([part["mean"] for part, _ in parts]))
+    names = [of_class.name for of_class in contents.classes]
+    rows = [(name, cells([figures["classes"].get(name, {}) for figures, _ in parts])) for name in names]
+    return FigureTable(*heading, caption, header, tuple(rows), cells([figures["mean"] for figures, _ in parts]))
 
 
 @dataclass(frozen=True)
@@ -200,19 +211,19 @@ def reliability_view(contents: Contents) -> ReliabilityView | None:
     known = contents.reliability
     if not known:
         return None
-    summary = contents.summary
-    entry = contents.figures.get(summary.test.name, {}) if summary.test is not None else {}
+    test = contents.summary.test
+    entry = contents.figures.get(test.name, {}) if test is not None else {}
     thresholds: Mapping[str, Any] = entry.get("thresholds", {})
-    rows = tuple((name, _reliability_row(name, one, thresholds)) for name, one in known.items())
-    means = [mean([getattr(one, field) for one in known.values()]) for field in ("ece", "brier")]
+    rows = tuple((name, _reliability_row(name, reliability, thresholds)) for name, reliability in known.items())
+    means = [mean([getattr(reliability, field) for reliability in known.values()]) for field in ("ece", "brier")]
     blank = Cell("")
     more = ("Best F1", f"Recall at precision {thresholds['wanted']:g}") if thresholds else ()
     header = ("With the class", "Without", "ECE", "Brier score", *more)
     last = (blank, blank, *(Cell(decimal(value)) for value in means), *(blank for _ in more))
-    table = FigureTable(
-        "Probabilities", f"held out on {summary.train.name}", _reliability_caption(bool(thresholds)), header, rows, last
+    table = FigureTable("Probabilities", UNSEEN, _reliability_caption(bool(thresholds)), header, rows, last)
+    return ReliabilityView(
+        table, tuple((name, reliability_plot(name, reliability)) for name, reliability in known.items())
     )
-    return ReliabilityView(table, tuple((name, reliability_plot(name, one)) for name, one in known.items()))
 
 
 def _reliability_caption(has_thresholds: bool) -> str:
@@ -232,9 +243,9 @@ def _reliability_row(name: str, reliability: Reliability, thresholds: Mapping[st
     return *counts, *errors, *(_threshold_cell(rules.get(rule), figure) for rule, figure in pairs)
 
 
-def _threshold_cell(found: Mapping[str, float | None] | None, figure: str) -> Cell:
+def _threshold_cell(figures: Mapping[str, float | None] | None, figure: str) -> Cell:
     """Return what a threshold reaches, and below it the probability and score of the threshold."""
-    if found is None:
+    if figures is None:
         return Cell(UNDEFINED)
-    probability = f"probability {decimal(found['probability'])}, " if found["probability"] is not None else ""
-    return Cell(decimal(found[figure]), f"{probability}score {found['score']:.4g}")
+    probability = f"probability {decimal(figures['probability'])}, " if figures["probability"] is not None else ""
+    return Cell(decimal(figures[figure]), f"{probability}score {figures['score']:.4g}")

@@ -16,13 +16,11 @@ _SURE = 1.96  # standard deviations: an interval at 95 %
 _MORE_PICTURES = (
     f"Add pictures: {FEW_PICTURES} with the class and as many without it are a start, a hundred are better."
 )
-_HOG_ADVICE = (
-    "Gradients (hog) do not tell these pictures apart. Take features from a network, which is installed in the folder "
-    "of the source."
-)
+_HOG_ADVICE = "Gradients (hog) do not tell these pictures apart. Take features from a network."
+_INSTALL = " It is installed in the folder of the source."
 _NETWORK_ADVICE = (
-    "Check the labels of the pictures that the page shows and add pictures; try another network, and larger --sizes "
-    "for small objects."
+    "Check the labels of the pictures that the page shows and add pictures; try another network, and, for small "
+    "objects, larger sizes at which it sees pictures."
 )
 _LOOK_AT_BOXES = (
     "Training and refinement put the box of a picture in different places, or make it larger or smaller: the labels "
@@ -43,6 +41,25 @@ class BoxMoves(NamedTuple):
         return self.moved > 0 and (excess <= 0 or excess**2 <= _SURE**2 * sum(self))
 
 
+class StepCommands(NamedTuple):
+    """What a user types for the steps: the page shows it as it is; nothing by default.
+
+    Attributes
+    ----------
+    first_network, other_network : tuple of str
+        For features of a network in place of gradients, and for those of another one.
+    review : tuple of str
+        Shows the run's boxes to a person.
+    """
+
+    first_network: tuple[str, ...] = ()
+    other_network: tuple[str, ...] = ()
+    review: tuple[str, ...] = ()
+
+
+NO_COMMANDS = StepCommands()
+
+
 @dataclass(frozen=True)
 class Findings:
     """What is known of one class; None where a run does not know it.
@@ -58,6 +75,8 @@ class Findings:
         The share of positives among these pictures, the image AP of a random order.
     boxes : BoxMoves or None
         What refinement did to the boxes of training pictures.
+    verdicts : int, default 0
+        Pictures on whose boxes a person has given a verdict: looking at boxes is no advice then.
     """
 
     name: str
@@ -66,23 +85,28 @@ class Findings:
     image_ap: float | None = None
     chance: float | None = None
     boxes: BoxMoves | None = None
+    verdicts: int = 0
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether boxes move, and no person has said which one is meant."""
+        return self.boxes is not None and self.boxes.are_unsettled and not self.verdicts
 
     def __post_init__(self) -> None:
         check_numbers(self, f"findings of {self.name!r}")
 
 
 def next_steps(
-    classes: Iterable[Findings], extractors: Iterable[str] = (), review: str = "lapsvm review --out RUN"
+    classes: Iterable[Findings], extractors: Iterable[str] = (), commands: StepCommands = NO_COMMANDS
 ) -> tuple[NextStep, ...]:
-    """Return the steps for classes with too few pictures, with pictures that are not told apart, and with moving boxes.
+    """Return the steps for classes with too few pictures, with pictures that are not separable, and with moving boxes.
 
     Parameters
     ----------
     classes : iterable of Findings
     extractors : iterable of str, default ()
         Gradients alone are named as the reason of a weak image AP.
-    review : str, default "lapsvm review --out RUN"
-        The command that shows the run's boxes to a person.
+    commands : StepCommands, optional
 
     Returns
     -------
@@ -90,20 +114,26 @@ def next_steps(
         Empty if no class has a finding.
     """
     known = tuple(classes)
-    few = [one for one in known if min(one.positive, one.negative) < FEW_PICTURES]
-    weak = [one for one in known if is_weak(one.image_ap, one.chance)]
+    few = [findings for findings in known if min(findings.positive, findings.negative) < FEW_PICTURES]
+    weak = [findings for findings in known if is_weak(findings.image_ap, findings.chance)]
     steps = []
     if few:
-        numbers = tuple((one.name, f"{one.positive} with it, {one.negative} without") for one in few)
+        numbers = tuple(
+            (findings.name, f"{findings.positive} with it, {findings.negative} without") for findings in few
+        )
         steps.append(NextStep("Too few pictures", numbers, _MORE_PICTURES))
     if weak:
-        numbers = tuple((one.name, f"image AP {one.image_ap:.3f}, by chance {one.chance:.3f}") for one in weak)
-        steps.append(NextStep("Unseen pictures are not told apart", numbers, *_advice(tuple(extractors))))
-    if moving := {one.name: one.boxes for one in known if one.boxes is not None and one.boxes.are_unsettled}:
+        numbers = tuple(
+            (findings.name, f"image AP {findings.image_ap:.3f}, by chance {findings.chance:.3f}") for findings in weak
+        )
+        steps.append(NextStep("Unseen pictures are not told apart", numbers, *_advice(tuple(extractors), commands)))
+    if moving := {
+        findings.name: findings.boxes for findings in known if findings.boxes is not None and findings.is_unsettled
+    }:
         numbers = tuple(
             (name, f"{of.stayed} of {sum(of)} boxes stayed where they began") for name, of in moving.items()
         )
-        steps.append(NextStep("Boxes are not settled", numbers, _LOOK_AT_BOXES, (review,)))
+        steps.append(NextStep("Boxes are not settled", numbers, _LOOK_AT_BOXES, commands.review))
     return tuple(steps)
 
 
@@ -112,8 +142,9 @@ def is_weak(image_ap: float | None, chance: float | None) -> bool:
     return image_ap is not None and chance is not None and image_ap - chance < WEAK * (1 - chance)
 
 
-def _advice(extractors: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return what helps where pictures are not told apart, and the options for it."""
+def _advice(extractors: tuple[str, ...], commands: StepCommands) -> tuple[str, tuple[str, ...]]:
+    """Return what helps where pictures are not separable, and the commands for it."""
     if extractors and all(name.startswith(GRADIENTS) for name in extractors):
-        return _HOG_ADVICE, ('pip install ".[photos]"', "--extractor efficientnet_lite0 --recipe best")
-    return _NETWORK_ADVICE, ("--extractor onnx:FILE",)
+        needs_install = any(command.startswith("pip ") for command in commands.first_network)
+        return _HOG_ADVICE + (_INSTALL if needs_install else ""), commands.first_network
+    return _NETWORK_ADVICE, commands.other_network

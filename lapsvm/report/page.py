@@ -5,17 +5,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lapsvm.files import write_atomically
+from lapsvm.files import make_folder, write_atomically
+from lapsvm.report.alarms import alarm_view
 from lapsvm.report.contents import ClassSummary, Contents
-from lapsvm.report.diagnosis import figure_tables, mean_intervals, reliability_view
+from lapsvm.report.diagnosis import figure_tables, reliability_view
+from lapsvm.report.headline import class_table, headline
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
-from lapsvm.report.tables import FILTERS, Column, class_columns, headline, left_out_sentence, window_counts
+from lapsvm.report.tables import FILTERS, Column, class_columns, left_out_sentence, window_counts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_PICTURES = 180
+MAX_PICTURES = 120
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     path : str or Path
         Missing parent folders are created.
     contents : Contents
-    max_pictures : int, default 180
-        Total number of thumbnails, divided evenly among the galleries. Every non-empty gallery has 1 to 6 of them. A
-        thumbnail takes about 20 KB.
+    max_pictures : int, default 120
+        Total number of pictures, divided evenly among the galleries. Every gallery has 1 to 6 of them. All pictures
+        together take about 4 MB: the fewer there are, the larger they are (see `lapsvm.report.pictures.PAGE_PIXELS`).
 
     Raises
     ------
@@ -54,7 +56,7 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     """
     # file names may be invalid text: characters that cannot be encoded appear as \udcXX
     content = render_page(contents, max_pictures=max_pictures).encode("utf-8", "backslashreplace")
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    make_folder(Path(path).parent)
     write_atomically(path, content)
 
 
@@ -71,9 +73,12 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,
-        box_kinds={box.kind for view in views for picture in view.galleries.figures() for box in picture.overlays},
-        headline=headline(columns),
-        intervals={(group, key): text for group, key, text in mean_intervals(contents)},
+        box_kinds={
+            box.kind for view in views for picture in view.galleries.figures() for box in picture.whole.overlays
+        },
+        headline=headline(contents, columns),
+        class_table=class_table(contents, columns),
+        alarms=alarm_view(contents),
         reliability=reliability_view(contents),
         figure_tables=figure_tables(contents),
     )

@@ -1,37 +1,44 @@
-"""Pictures of the page: thumbnails as data URIs with boxes as SVG geometry."""
+"""Pictures of the page as data URIs, with boxes as SVG geometry: whole ones, and details of what is small in them."""
 
+import math
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float32, Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.catalog import Pixels
-from lapsvm.detection import ScoreMap
 from lapsvm.detection.map_colours import map_colours, map_levels
 from lapsvm.report.contents import ClassSummary, Example
+from lapsvm.report.details import Region, detail_regions, truth_boxes
 from lapsvm.report.misses import as_window, by_kind
 from lapsvm.report.tables import decimal
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LONGEST_SIDE = 320
+SHORTEST_SIDE, LONGEST_SIDE = 320, 1280
+"""Limits of the longest side of an embedded picture."""
+PAGE_PIXELS = 14e6
+"""Pixels of all embedded pictures: the fewer pictures a page has, the larger they are."""
 JPEG_QUALITY = 65
 MAX_PER_GALLERY = 6
 MAP_SIDE, MAP_QUALITY = 80, 70  # a map is as coarse as the windows' overlaps, and drawn larger
-_Groups = dict[str, Sequence[Example]]  # of one class, by title
-_SECOND = "window of the model of all pictures"
+DETAIL_SIDE, DETAIL_QUALITY = 240, 80
+"""Longest side of an embedded detail, and its quality."""
+_SECOND = "box of the model of all pictures"
+_Groups = Mapping[str, Sequence[Example]]  # of one class, by title
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """A box on a thumbnail: its kind ("found", "second", "truth" or "other"), its description and its coordinates."""
+    """A box on a picture: its kind ("found", "second", "truth" or "other"), its description and its coordinates."""
 
     kind: str
     name: str
@@ -42,20 +49,34 @@ class Overlay:
 
 
 @dataclass(frozen=True)
-class DrawnPicture:
-    """A thumbnail with its boxes and its caption; `heat` is its score map in colours, "" without one."""
+class Panel:
+    """A picture, or a detail of one, with its boxes; `heat` and `standing` are maps over it, "" without one."""
 
-    id: str
     source: str
     width: int
     height: int
     alt: str
     overlays: tuple[Overlay, ...]
+    heat: str = ""
+    standing: str = ""
+
+
+@dataclass(frozen=True)
+class DrawnPicture:
+    """A picture with its caption and its details; `number` tells it from all others of the page."""
+
+    number: int
+    id: str
+    whole: Panel
+    details: tuple[Panel, ...]
     value: str
     overlap: str
     note: str
-    heat: str = ""
-    heat_unit: str = ""
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """The whole picture, then its details."""
+        return (self.whole, *self.details)
 
 
 @dataclass(frozen=True)
@@ -73,131 +94,233 @@ class Gallery:
 
 
 @dataclass(frozen=True)
-class ClassGalleries:
-    """The galleries of one class: non-empty ones, and all kinds of misses if there is any miss."""
+class Part:
+    """Galleries under one heading, of some pictures; `counted` ones say how many pictures there are of their kind."""
 
-    detections: tuple[Gallery, ...]
-    misses: tuple[Gallery, ...]
-    disagreements: tuple[Gallery, ...]
+    title: str
+    where: str
+    galleries: tuple[Gallery, ...]
+    counted: bool = False
+
+
+@dataclass(frozen=True)
+class ClassGalleries:
+    """The pictures of one class, mistakes first; every part and every gallery has pictures.
+
+    `heat_unit` is what its score maps show, "probability" or "score", "" if there is none.
+    """
+
+    parts: tuple[Part, ...]
+    heat_unit: str = ""
 
     @property
     def has_pictures(self) -> bool:
         """Whether there is any gallery."""
-        return bool(self.detections or self.misses or self.disagreements)
-
-    def figures(self) -> Iterator[DrawnPicture]:
-        """Yield every thumbnail."""
-        for gallery in (*self.detections, *self.misses, *self.disagreements):
-            yield from gallery.figures
+        return bool(self.parts)
 
     @property
-    def heat_unit(self) -> str:
-        """What the score maps of its pictures show: "probability" or "score"; "" if there is none."""
-        return next((figure.heat_unit for figure in self.figures() if figure.heat), "")
+    def has_objectness(self) -> bool:
+        """Whether some picture has a map of what stands out."""
+        return any(figure.whole.standing for figure in self.figures())
+
+    @property
+    def has_misses(self) -> bool:
+        """Whether there are pictures of any `MissKind`."""
+        return any(gallery.counted for gallery in self.parts)
+
+    def figures(self) -> Iterator[DrawnPicture]:
+        """Yield every picture."""
+        for part in self.parts:
+            for gallery in part.galleries:
+                yield from gallery.figures
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The examples under one heading, by the titles of their galleries."""
+
+    title: str
+    where: str
+    groups: _Groups
+    counted: bool = False
 
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
-    """Return the galleries of every class with at most `max_pictures` thumbnails in total, or one per gallery."""
-    examples = [_examples(result) for result in results]
-    n_galleries = sum(bool(group) for kinds in examples for groups in kinds for group in groups.values())
-    limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, n_galleries)))
+    """Return the galleries of every class with at most `max_pictures` pictures in total, or one per gallery."""
+    parts = [_class_parts(result) for result in results]
+    sizes = [len(group) for of_class in parts for gallery in of_class for group in gallery.groups.values()]
+    limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, len(sizes))))
+    side = longest_side(sum(min(limit, size) for size in sizes))
+    numbers = count(1)
     return tuple(
-        ClassGalleries(
-            _galleries(result.name, detections, limit, list_unshown=False),
-            _galleries(result.name, misses, limit, list_unshown=True),
-            _galleries(result.name, disagreements, limit, list_unshown=False),
-        )
-        for result, (detections, misses, disagreements) in zip(results, examples, strict=True)
+        _Drawing(result.name, limit, side, numbers).galleries(of_class)
+        for result, of_class in zip(results, parts, strict=True)
     )
 
 
-def _examples(result: ClassSummary) -> tuple[_Groups, _Groups, _Groups]:
-    """Return detections, misses and disagreements by the titles of their galleries.
+def longest_side(n_pictures: int) -> int:
+    """Return the longest side of each of some pictures, so that all 4:3 ones together have `PAGE_PIXELS`."""
+    side = math.sqrt(PAGE_PIXELS / max(1, n_pictures) * 4 / 3)
+    return int(min(max(side, SHORTEST_SIDE), LONGEST_SIDE))
 
-    Groups are not empty; but if a window misses, there is a group for each `MissKind`, in this order.
-    """
-    detections: _Groups = {
-        "Best detections": result.best,
+
+def _class_parts(result: ClassSummary) -> list[_Group]:
+    """Return the examples of a class under their headings, mistakes first; without empty groups."""
+    misses = {str(kind).capitalize(): group for kind, group in by_kind(result.misses).items()}
+    wrong = {
         "Highest-scored false positives": result.false_positives,
         "Highest-scored boxes in pictures without the class": result.false_alarms,
-        "Pictures with the class that score lowest": result.weak_positives,
     }
-    misses: _Groups = {str(kind).capitalize(): group for kind, group in by_kind(result.misses).items() if result.misses}
-    disagreements: _Groups = {"A model that did not see the picture chooses another box": result.disagreements}
-    return _filled(detections), misses, _filled(disagreements)
+    doubtful = {"Pictures with the class that score lowest": result.weak_positives}
+    other = {"A model that did not see the picture chooses another box": result.disagreements}
+    groups = [
+        _Group("Best boxes that miss the object", result.missed_on, misses, counted=True),
+        _Group("False alarms", result.shown_on, wrong),
+        _Group("Doubtful pictures", result.shown_on, doubtful),
+        _Group("Models disagree", result.missed_on, other),
+        _Group("Surest boxes", result.shown_on, {"Best detections": result.best}),
+    ]
+    filled = [replace(part, groups={title: of for title, of in part.groups.items() if of}) for part in groups]
+    return [part for part in filled if part.groups]
 
 
-def _filled(groups: _Groups) -> _Groups:
-    return {title: group for title, group in groups.items() if group}
+@dataclass(frozen=True)
+class _Heat:
+    """A score map that is reduced to what the page shows, its limits and its unit."""
+
+    values: Float32
+    limits: tuple[float, float]
+    unit: str
 
 
-def _galleries(name: str, groups: _Groups, limit: int, *, list_unshown: bool) -> tuple[Gallery, ...]:
-    """Return one gallery of at most `limit` figures per group."""
+@dataclass(frozen=True)
+class _Drawing:
+    """Draws the pictures of one class: `limit` of each gallery, their longest side at most `side` pixels."""
 
-    def unshown_ids(examples: Sequence[Example]) -> tuple[str, ...]:
-        return tuple(example.id for example in examples[limit:]) if list_unshown else ()
+    name: str
+    limit: int
+    side: int
+    numbers: Iterator[int]
 
-    return tuple(
-        Gallery(title, tuple(_figure(name, example) for example in examples[:limit]), unshown_ids(examples))
-        for title, examples in groups.items()
-    )
+    def galleries(self, parts: Sequence[_Group]) -> ClassGalleries:
+        """Return the galleries; the colours of all score maps of the class have one scale."""
+        shown = [example for gallery in parts for group in gallery.groups.values() for example in group[: self.limit]]
+        heats = [_heat(example) for example in shown]
+        known = [heat for heat in heats if heat is not None]
+        limits = [min((of.limits[0] for of in known), default=0), max((of.limits[1] for of in known), default=1)]
+        layers = iter("" if heat is None else _layer(heat.values, (limits[0], limits[1])) for heat in heats)
+        drawn = []
+        for part in parts:
+            galleries = [self._gallery(title, group, layers, part.counted) for title, group in part.groups.items()]
+            drawn.append(Part(part.title, part.where, tuple(galleries), part.counted))
+        return ClassGalleries(tuple(drawn), known[0].unit if known else "")
+
+    def _gallery(self, title: str, group: Sequence[Example], layers: Iterator[str], counted: bool) -> Gallery:
+        shown, others = group[: self.limit], group[self.limit :]
+        figures = tuple(self._figure(example, next(layers)) for example in shown)
+        return Gallery(title, figures, tuple(example.id for example in others) if counted else ())
+
+    def _figure(self, example: Example, heat: str) -> DrawnPicture:
+        """Return the picture of an example with its boxes, and details of those that are small in it."""
+        pixels = example.pixels()
+        source, width, height = thumbnail(pixels, self.side)
+        overlap = float(iou(as_window(example.box), truth_boxes(example)).max(initial=0))
+        known = example.probability is not None
+        value = f"probability {decimal(example.probability)}" if known else f"score {decimal(example.score)}"
+        shown_iou = "" if example.truth is None else decimal(overlap)
+        alt = f"Picture {example.id}: box for {self.name}, {value}"
+        alt += f", IoU {shown_iou} with the nearest of {len(truth_boxes(example))} object(s)." if shown_iou else "."
+        overlays = _overlays(self.name, example, (width / pixels.shape[1], height / pixels.shape[0]))
+        panel = Panel(source, width, height, alt, overlays, heat, _standing(example))
+        regions = detail_regions(example, (pixels.shape[1], pixels.shape[0]))
+        details = tuple(_detail(self.name, example, pixels, region) for region in regions)
+        return DrawnPicture(next(self.numbers), example.id, panel, details, value, shown_iou, example.note)
 
 
-def _truth(example: Example) -> Float64:
-    return as_boxes(() if example.truth is None else example.truth, "truth")
-
-
-def _figure(name: str, example: Example) -> DrawnPicture:
-    """Return the thumbnail of an example with its boxes."""
-    pixels = example.pixels()
-    source, width, height = thumbnail(pixels)
-    scale = width / pixels.shape[1], height / pixels.shape[0]
-    overlap = float(iou(as_window(example.box), _truth(example)).max(initial=0))
-    known = example.probability is not None
-    value = f"probability {decimal(example.probability)}" if known else f"score {decimal(example.score)}"
-    shown_iou = "" if example.truth is None else decimal(overlap)
-    alt = f"Picture {example.id}: window for {name}, {value}"
-    alt += f", IoU {shown_iou} with the nearest of {len(_truth(example))} object(s)." if shown_iou else "."
-    overlays, score_map = _overlays(name, example, scale), None if example.score_map is None else example.score_map()
-    heat = {} if score_map is None else {"heat": heat_layer(score_map), "heat_unit": score_map.unit}
-    return DrawnPicture(example.id, source, width, height, alt, overlays, value, shown_iou, example.note, **heat)
-
-
-def thumbnail(pixels: Pixels) -> tuple[str, int, int]:
-    """Return a picture as a JPEG data URI whose longest side is at most `LONGEST_SIDE`, with its width and height."""
+def thumbnail(pixels: Pixels, side: int, quality: int = JPEG_QUALITY) -> tuple[str, int, int]:
+    """Return a picture as a JPEG data URI whose longest side is at most `side`, with its width and height."""
     from PIL import Image
 
     picture = Image.fromarray(pixels)
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-    return _jpeg(picture, JPEG_QUALITY), picture.width, picture.height
-
-
-def heat_layer(score_map: ScoreMap) -> str:
-    """Return a score map in colours, to lie over the whole thumbnail: a JPEG data URI of at most `MAP_SIDE` pixels."""
-    from PIL import Image
-
-    levels = Image.fromarray(map_levels(score_map.values, score_map.scale))
-    levels.thumbnail((MAP_SIDE, MAP_SIDE))
-    return _jpeg(Image.fromarray(map_colours()[np.asarray(levels)]), MAP_QUALITY)
+    picture.thumbnail((side, side))
+    return _jpeg(picture, quality), picture.width, picture.height
 
 
 def _jpeg(picture: "Image", quality: int) -> str:
-    """Return a picture as a JPEG data URI."""
-    buffer = BytesIO()
-    picture.save(buffer, "JPEG", quality=quality, optimize=True)
+    """Return a picture as a JPEG data URI; details keep the colours of single pixels."""
+    buffer, coarse = BytesIO(), quality < DETAIL_QUALITY
+    picture.save(buffer, "JPEG", quality=quality, optimize=True, subsampling=2 if coarse else 0)
     return f"data:image/jpeg;base64,{b64encode(buffer.getvalue()).decode()}"
 
 
-def _overlays(name: str, example: Example, scale: tuple[float, float]) -> tuple[Overlay, ...]:
+# details
+
+
+def _detail(name: str, example: Example, pixels: Pixels, region: Region) -> Panel:
+    """Return a part of a picture in the resolution of its file, with the boxes in it."""
+    x1, y1, x2, y2 = region
+    source, width, height = thumbnail(np.ascontiguousarray(pixels[y1:y2, x1:x2]), DETAIL_SIDE, DETAIL_QUALITY)
+    overlays = _overlays(name, example, (width / (x2 - x1), height / (y2 - y1)), (x1, y1))
+    inside = tuple(
+        overlay
+        for overlay in overlays
+        if overlay.x < width and overlay.y < height and overlay.x + overlay.width > 0 and overlay.y + overlay.height > 0
+    )
+    return Panel(source, width, height, f"Picture {example.id}: detail.", inside)
+
+
+# maps
+
+
+def _heat(example: Example) -> _Heat | None:
+    """Return the score map of an example, reduced; None if it has none."""
+    score_map = None if example.score_map is None else example.score_map()
+    if score_map is None:
+        return None
+    return _Heat(_reduced(score_map.values), score_map.scale, score_map.unit)
+
+
+def _standing(example: Example) -> str:
+    """Return what stands out in an example in colours from 0 to 1; "" where that is not known."""
+    values = None if example.objectness_map is None else example.objectness_map()
+    return "" if values is None else _layer(_reduced(values), (0.0, 1.0))
+
+
+def _reduced(values: ArrayLike) -> Float32:
+    """Return a map of at most `MAP_SIDE` values a side."""
+    from PIL import Image
+
+    picture = Image.fromarray(np.asarray(values, np.float32))
+    picture.thumbnail((MAP_SIDE, MAP_SIDE), Image.Resampling.BOX)
+    return np.asarray(picture, np.float32)
+
+
+def _layer(values: Float32, scale: tuple[float, float]) -> str:
+    """Return a map in colours, to lie over a whole picture: a JPEG data URI."""
+    from PIL import Image
+
+    levels: NDArray[np.uint8] = map_levels(values, scale)
+    return _jpeg(Image.fromarray(map_colours()[levels]), MAP_QUALITY)
+
+
+# boxes
+
+
+def _overlays(
+    name: str, example: Example, scale: tuple[float, float], origin: tuple[float, float] = (0, 0)
+) -> tuple[Overlay, ...]:
     """Return the boxes of an example; the dashed ground truth comes last, so that its gaps show the boxes below it."""
-    others = [box for other, boxes in example.others.items() for box in _scaled_overlays("other", other, boxes, scale)]
-    truth = _scaled_overlays("truth", f"object: {name}", _truth(example), scale)
-    second = [] if example.second is None else _scaled_overlays("second", _SECOND, as_window(example.second), scale)
-    return (*others, *second, *_scaled_overlays("found", f"window for {name}", as_window(example.box), scale), *truth)
+    transform = np.array([*origin, *origin]), np.array([*scale, *scale])
+    others = [box for other, boxes in example.others.items() for box in _placed("other", other, boxes, transform)]
+    truth = _placed("truth", f"object: {name}", truth_boxes(example), transform)
+    second = [] if example.second is None else _placed("second", _SECOND, as_window(example.second), transform)
+    return (*others, *second, *_placed("found", f"box for {name}", as_window(example.box), transform), *truth)
 
 
-def _scaled_overlays(kind: str, name: str, boxes: ArrayLike, scale: tuple[float, float]) -> list[Overlay]:
-    scaled = (as_boxes(boxes, kind) * np.array([*scale, *scale])).round(1)
+def _placed(kind: str, name: str, boxes: ArrayLike, transform: tuple[Float64, Float64]) -> list[Overlay]:
+    """Return boxes after a shift of the origin and a scaling."""
+    origin, scale = transform
+    scaled = ((as_boxes(boxes, kind) - origin) * scale).round(1)
     return [
         Overlay(kind, name, x1, y1, round(max(0.0, x2 - x1), 1), round(max(0.0, y2 - y1), 1))
         for x1, y1, x2, y2 in scaled.tolist()

@@ -166,20 +166,10 @@ def _plots(stack: Sequence[_Series]) -> tuple[Plot, ...]:
 def _plot(series: _Series, left: float) -> Plot:
     (x_axis, y_axis), right, bottom = series.axes, _WIDTH - _RIGHT, series.height - _BOTTOM
     across, down = x_axis.positions(series.x, left, right).round(1), y_axis.positions(series.y, bottom, _TOP).round(1)
-    return Plot(
-        series.label,
-        *series.titles,
-        left,
-        right,
-        _TOP,
-        bottom,
-        _WIDTH,
-        series.height,
-        x_axis.tick_marks(left, right),
-        y_axis.tick_marks(bottom, _TOP),
-        _thinned(across, down),
-        tuple(zip(across.tolist(), down.tolist(), strict=True)) if series.dotted else (),
-    )
+    frame, size = (left, right, _TOP, bottom), (_WIDTH, series.height)
+    ticks = x_axis.tick_marks(left, right), y_axis.tick_marks(bottom, _TOP)
+    dots = tuple(zip(across.tolist(), down.tolist(), strict=True)) if series.dotted else ()
+    return Plot(series.label, *series.titles, *frame, *size, *ticks, _thinned(across, down), dots)
 
 
 def _thinned(x: Float64, y: Float64) -> str:

@@ -1,7 +1,8 @@
 """Tables of results: per-class columns, counts of misses, and Markdown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lapsvm.errors import ShapeError
 from lapsvm.evaluation.tables import mean
@@ -31,6 +32,10 @@ class Column:
         Mean over the classes for which the value is defined; empty for columns without a mean.
     key : str
         The measure's name in evaluation.json, "" if it is not there.
+    values : tuple of float or None
+        The numbers in the cells.
+    average : float or None
+        The mean as a number, None where there is none.
     """
 
     group: str
@@ -38,6 +43,8 @@ class Column:
     cells: tuple[str, ...]
     mean: str
     key: str = ""
+    values: tuple[float | None, ...] = ()
+    average: float | None = None
 
 
 def decimal(value: float | None) -> str:
@@ -94,12 +101,18 @@ _TRAINING = (
 )
 
 
-_UNSEEN = {"corloc": "CorLoc", "pointing": "Pointing", "image_ap": "Image AP", "chance": "Chance"}
+_UNSEEN = {
+    "corloc": "CorLoc", "pointing": "Pointing", "image_ap": "Image AP", "image_auroc": "Image AUROC",
+    "chance": "Chance",
+}  # fmt: skip
+_TESTED = {
+    "pointing": "Pointing", "map_pointing": "Map pointing", "image_auroc": "Image AUROC",
+    "pixel_auroc": "Pixel AUROC", "pro": "PRO",
+}  # fmt: skip
 IN_SAMPLE = "In-sample on"
 """Group of the figures of pictures that the detectors were trained with."""
 HELD_OUT = "Held out on"
 """Group of the figures of training pictures by models that did not see the picture."""
-_HEADLINE = ("ap_11point", "ap_area", "image_ap", "train_image_ap", "corloc", "pointing")
 
 
 def class_columns(contents: Contents) -> tuple[Column, ...]:
@@ -110,6 +123,7 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
     summary, classes = contents.summary, contents.classes
     return (
         *_set_columns(_TEST, "On", summary.test, classes),
+        *_tested_columns(contents),
         *_held_out_columns(contents),
         *_set_columns(_TRAIN, IN_SAMPLE, summary.train, classes),
         *(_column("Training", spec, classes) for spec in _TRAINING),
@@ -128,25 +142,37 @@ def _held_out_columns(contents: Contents) -> list[Column]:
     """Return the columns of figures by models that did not see the picture; none if no class has them."""
     train = contents.summary.train.name
     figures = contents.figures.get(train, {}).get("held_out", {}).get("classes", {})
+    return _figure_columns(f"{HELD_OUT} {train}", _UNSEEN, figures, contents.classes)
+
+
+def _tested_columns(contents: Contents) -> list[Column]:
+    """Return the columns of a test set that are in evaluation.json alone; none that no class has."""
+    test = contents.summary.test
+    if test is None:
+        return []
+    figures = contents.figures.get(test.name, {}).get("classes", {})
+    return _figure_columns(f"On {test.name}", _TESTED, figures, contents.classes)
+
+
+def _figure_columns(
+    group: str, titles: Mapping[str, str], figures: Mapping[str, Any], classes: Sequence[ClassSummary]
+) -> list[Column]:
+    """Return the columns of the measures that some class has in a table of evaluation.json."""
     columns = []
-    for key, title in _UNSEEN.items():
-        values = [figures.get(result.name, {}).get(key) for result in contents.classes]
+    for key, title in titles.items():
+        values = [figures.get(result.name, {}).get(key) for result in classes]
         if any(value is not None for value in values):
-            cells = tuple(decimal(value) for value in values)
-            columns.append(Column(f"{HELD_OUT} {train}", title, cells, decimal(mean(values)), key))
+            cells, average = tuple(map(decimal, values)), mean(values)
+            columns.append(Column(group, title, cells, decimal(average), key, tuple(values), average))
     return columns
-
-
-def headline(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns whose means stand at the top: those of unseen pictures, or all if there are none."""
-    known = [column for column in columns if column.key in _HEADLINE and column.mean not in ("", UNDEFINED)]
-    return [column for column in known if not column.group.startswith(IN_SAMPLE)] or known
 
 
 def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
     values: list[float | None] = [getattr(result, spec.field) for result in classes]
-    last = spec.form(mean(values)) if spec.averaged else ""
-    return Column(group, spec.title, tuple(spec.form(value) for value in values), last, spec.field)
+    average = mean(values) if spec.averaged else None
+    last = spec.form(average) if spec.averaged else ""
+    cells = tuple(spec.form(value) for value in values)
+    return Column(group, spec.title, cells, last, spec.field, tuple(values), average)
 
 
 @dataclass(frozen=True)

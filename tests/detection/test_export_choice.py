@@ -51,5 +51,5 @@ def test_choices_that_make_no_sense_are_refused():
             BoxChoice(wrong)
     with pytest.raises(InputError, match="whole number of 1 or more"):
         BoxChoice(per_class=0)
-    with pytest.raises(OptionError, match=r"no probabilities for --threshold; use --per-class K"):
+    with pytest.raises(OptionError, match="no probabilities for the parameter threshold; use the parameter per_class"):
         BoxChoice(0.5).indices(SCORES, None, 1)

@@ -327,7 +327,7 @@ def test_nothing_is_left_of_an_export_that_ends_early(tmp_path, given_boxes, for
     ("arguments", "message"),
     [
         (("pascal", False), "must be one of coco, yolo"),
-        (("coco", True), "--copy goes with a format that holds pictures"),
+        (("coco", True), "the parameter copy goes with a format that holds pictures"),
     ],
 )
 def test_a_format_must_be_known_and_take_its_options(tmp_path, given_boxes, arguments, message):

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
-from lapsvm.evaluation import average_precision_11point, average_precision_area, image_average_precision
+from lapsvm.evaluation import average_precision_11point, average_precision_area, image_auroc, image_average_precision
 from lapsvm.evaluation.average_precision import RECALL_GRIDS
 
 from ..twins import evaluation as reference
@@ -101,3 +103,16 @@ def test_image_level_input_that_breaks_a_rule_is_refused():
         image_average_precision([np.nan], [1])
     with pytest.raises(ShapeError, match="scores and labels must have the same length, got 2 and 1"):
         image_average_precision([1, 2], [1])
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.sampled_from([1, -1, 0])), min_size=1, max_size=30))
+def test_image_auroc_is_the_share_of_pairs_in_order(rows):
+    scores, labels = zip(*rows, strict=True)
+    positives, negatives = ([score for score, label in rows if label == sign] for sign in (1, -1))
+    pairs = [(1 if one > other else 0.5 if one == other else 0) for one in positives for other in negatives]
+    assert image_auroc(scores, labels) == (pytest.approx(np.mean(pairs)) if pairs else None)
+
+
+def test_image_auroc_takes_labels_as_image_ap_does():
+    with pytest.raises(InputError, match=r"labels must be \+1, -1 or 0, got 2"):
+        image_auroc([1, 2], [1, 2])

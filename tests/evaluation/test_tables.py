@@ -8,7 +8,7 @@ import pytest
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import NotFiniteError
-from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc, run_table, write_json
+from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc, write_json
 
 BOX = from_voc([[1, 1, 10, 10]])
 FOUND = Detections(("a",), [1], BOX)
@@ -31,15 +31,14 @@ def test_the_table_of_an_evaluation_has_both_average_precisions_and_their_means(
     }
 
 
-def test_a_run_joins_sets_and_measures():
+def test_a_table_joins_measures():
     found = dict.fromkeys(["cat", "dog"], FOUND)
     test = class_table(evaluate_voc(found, TRUTH).rows(), {"cat": {"image_ap": 0.5}, "dog": {"image_ap": 0.25}})
     trainval = class_table(corloc(found, TRUTH).rows(), {"cat": {"image_ap": 1.0}, "dog": {"image_ap": None}})
-    table = run_table({"test": test, "trainval": trainval})
-    assert table["sets"]["test"]["classes"]["dog"] == {"ap_11point": None, "ap_area": None, "npos": 0, "image_ap": 0.25}
-    assert table["sets"]["test"]["mean"] == {"ap_11point": 1.0, "ap_area": 1.0, "image_ap": (0.5 + 0.25) / 2}
-    assert table["sets"]["trainval"]["classes"]["cat"] == {"corloc": 1.0, "image_ap": 1.0}
-    assert table["sets"]["trainval"]["mean"] == {"corloc": 1.0, "image_ap": 1.0}
+    assert test["classes"]["dog"] == {"ap_11point": None, "ap_area": None, "npos": 0, "image_ap": 0.25}
+    assert test["mean"] == {"ap_11point": 1.0, "ap_area": 1.0, "image_ap": (0.5 + 0.25) / 2}
+    assert trainval["classes"]["cat"] == {"corloc": 1.0, "image_ap": 1.0}
+    assert trainval["mean"] == {"corloc": 1.0, "image_ap": 1.0}
 
 
 def test_a_class_that_one_measure_lacks_gets_null():

@@ -75,7 +75,9 @@ def test_the_page_has_the_tables_and_the_interval_at_its_head(contents):
 def test_held_out_figures_have_intervals_of_their_own(contents):
     spans = TEST["intervals"]
     tables = figure_tables(replace(contents, figures={"trainval": {**TRAIN, "held_out": {"intervals": spans}}}))
-    assert [(table.title, table.where) for table in tables][1:] == [("Intervals", "held out on trainval")]
+    assert [(table.title, table.where) for table in tables][1:] == [
+        ("Intervals", "by models that did not see the picture")
+    ]
     assert texts(tables[1].rows[0][1]) == ["0.200 to 0.410"]
 
 

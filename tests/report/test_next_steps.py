@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from lapsvm.report import BoxMoves, Contents, Findings, next_steps, render_page
+from lapsvm.report import BoxMoves, Contents, Findings, StepCommands, next_steps, render_page
 from lapsvm.report.next_steps import FEW_PICTURES
 
+COMMANDS = StepCommands(("install a network",), ("take another network",), ("review <them>",))
 FINE = Findings("cat", 100, 200, image_ap=0.95, chance=1 / 3)
 CASES = {
     "Too few pictures": (replace(FINE, positive=12), "12 with it, 200 without"),
@@ -45,11 +46,25 @@ def test_no_step_is_shown_where_nothing_is_wrong(found):
 
 def test_gradients_are_named_as_the_reason_only_where_they_are_used_alone():
     weak = replace(FINE, image_ap=0.5)
-    (gradients,) = next_steps([weak], ["hog?size=3"])
-    assert 'pip install ".[photos]"' in gradients.options
+    (gradients,) = next_steps([weak], ["hog?size=3"], COMMANDS)
+    assert gradients.options == COMMANDS.first_network
     for extractors in (["efficientnet_lite0"], ["hog", "onnx:a.onnx"], []):
-        (network,) = next_steps([weak], extractors)
-        assert network.options == ("--extractor onnx:FILE",)
+        (network,) = next_steps([weak], extractors, COMMANDS)
+        assert network.options == COMMANDS.other_network
+
+
+@pytest.mark.parametrize("options", [("take a network",), ('pip install ".[photos]"', "take a network")])
+def test_what_is_installed_is_not_to_be_installed(options):
+    (step,) = next_steps([replace(FINE, image_ap=0.5)], ["hog"], StepCommands(first_network=options))
+    assert step.options == options
+    assert ("installed" in step.advice) == (len(options) == 2)
+
+
+def test_who_has_looked_at_boxes_is_not_told_to_look():
+    moving = replace(FINE, boxes=BoxMoves(1, 9))
+    (step,) = next_steps([replace(moving, verdicts=5), replace(moving, name="dog")])
+    assert [name for name, _ in step.classes] == ["dog"]
+    assert next_steps([replace(moving, verdicts=1)]) == ()
 
 
 @pytest.mark.parametrize("pictures", [5, 30, 137])
@@ -62,8 +77,10 @@ def test_boxes_are_settled_where_the_interval_lies_above_one_half(pictures):
 
 
 def test_the_command_of_a_run_is_shown():
-    (step,) = next_steps([replace(FINE, boxes=BoxMoves(1, 9))], review="lapsvm review --out 'my run'")
-    assert step.options == ("lapsvm review --out 'my run'",)
+    moving = [replace(FINE, boxes=BoxMoves(1, 9))]
+    (step,) = next_steps(moving, commands=COMMANDS)
+    assert step.options == COMMANDS.review
+    assert next_steps(moving)[0].options == ()
 
 
 def test_classes_share_a_step():
@@ -73,11 +90,11 @@ def test_classes_share_a_step():
 
 
 def test_the_page_shows_steps_above_the_results(make_summary):
-    steps = next_steps([replace(FINE, name="<b>", positive=12, image_ap=0.4)])
+    steps = next_steps([replace(FINE, name="<b>", positive=12, image_ap=0.4)], (), COMMANDS)
     source = render_page(Contents(make_summary(), (), next_steps=steps))
     assert source.index("Too few pictures") < source.index("<h2>Results</h2>")
     assert "&lt;b&gt;</span> (12 with it, 200 without)" in source
-    assert "<code>--extractor onnx:FILE</code>" in source
+    assert "<code>take another network</code>" in source
     assert "Next steps" not in render_page(Contents(make_summary(), ()))
 
 

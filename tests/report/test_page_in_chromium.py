@@ -36,9 +36,9 @@ pytestmark = [
 ]
 
 
-def browse(page, *arguments):
+def browse(page, *arguments, place=""):
     profile = page.parent / "profile"
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *arguments, page.as_uri()]
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *arguments, page.as_uri() + place]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
@@ -75,7 +75,7 @@ def test_nothing_sticks_out_at_the_side(tmp_path, full_contents):
         page = (
             render_page(contents, max_pictures=12)
             .replace("</body>", TELL)
-            .replace('class="switch"', 'class="switch" checked')
+            .replace('class="switch scores"', 'class="switch scores" checked')
         )
         page = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
         (tmp_path / f"{name}.html").write_text(page, encoding="utf-8")
@@ -95,12 +95,40 @@ def test_the_switch_shows_the_maps(tmp_path, full_contents):
     example = Example("a", lambda: pixels, [0, 0, 5, 5], 1.0, score_map=lambda: score_map)
     contents = Contents(full_contents.summary, (ClassSummary("bus", best=(example,)),))
     content, hot = render_page(contents), []
-    for name, switch in (("off", 'class="switch"'), ("on", 'class="switch" checked')):
+    for name, switch in (("off", 'class="switch scores"'), ("on", 'class="switch scores" checked')):
         page, shot = tmp_path / f"{name}.html", tmp_path / f"{name}.png"
-        page.write_text(content.replace('class="switch"', switch), encoding="utf-8")
+        page.write_text(content.replace('class="switch scores"', switch), encoding="utf-8")
         browse(page, "--window-size=900,900", f"--screenshot={shot}")
         shown = np.asarray(Image.open(shot).convert("RGB")).astype(int)
         expected = 0.45 * 90 + 0.55 * map_colours()[128].astype(int)
         hot.append(int((abs(shown - expected).max(axis=2) < 12).sum()))
     assert hot[0] < 200
     assert hot[1] > 10_000
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_click_shows_a_picture_large_and_a_defect_of_ten_pixels_in_it(tmp_path, full_contents, width):
+    """In the list its detail, and after a click the picture too, are larger than the file has them."""
+    pixels = np.full((900, 1200, 3), 90, np.uint8)
+    pixels[300:310, 400:410] = (250, 240, 20)
+    example = Example("a", lambda: pixels, [395, 295, 415, 315], 1.0, [[395, 295, 415, 315]])
+    page, seen = tmp_path / "page.html", {}
+    write_page(page, Contents(full_contents.summary, (ClassSummary("bus", best=(example,)),)))
+    for place in ("", "#picture-1"):
+        shot = tmp_path / "shot.png"
+        browse(page, f"--window-size={width},1600", f"--screenshot={shot}", place=place)
+        shown = np.asarray(Image.open(shot).convert("RGB")).astype(int)
+        seen[place] = int((abs(shown - (250, 240, 20)).max(axis=2) < 60).sum())
+    assert seen[""] > 1.5 * 10 * 10
+    assert seen["#picture-1"] > 4 * seen[""]
+
+
+def test_the_page_follows_the_colours_of_its_reader(tmp_path, full_contents):
+    page, papers = tmp_path / "index.html", []
+    write_page(page, full_contents, max_pictures=10)
+    for more in ([], ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]):
+        shot = tmp_path / "shot.png"
+        browse(page, "--window-size=900,900", f"--screenshot={shot}", *more)
+        papers.append(np.bincount(np.asarray(Image.open(shot).convert("L")).ravel()).argmax())
+    assert papers[0] > 240
+    assert papers[1] < 40

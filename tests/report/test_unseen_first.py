@@ -1,4 +1,4 @@
-"""The headline is what unseen pictures say; in-sample figures are named so; probabilities show their reliability."""
+"""The headline: boxes first, of unseen pictures, in plain words; probabilities show their reliability."""
 
 import re
 from dataclasses import replace
@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from lapsvm.detection import reliability
-from lapsvm.report import ClassSummary, Contents, class_columns, render_page
+from lapsvm.report import CccpStep, ClassSummary, Contents, class_columns, render_page
 from lapsvm.report.diagnosis import reliability_view
-from lapsvm.report.tables import headline
+from lapsvm.report.headline import class_table, headline
 
 BUS = ClassSummary(
     "bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, pointing=0.625, train_image_ap=0.999
@@ -27,41 +27,91 @@ def contents(summary, held_out=True, **more):
     return Contents(summary, (BUS,), figures=figures, **more)
 
 
-def groups(found):
-    return [(column.group, column.title) for column in headline(class_columns(found))]
+def facts(found):
+    """The facts of boxes and of pictures as (value, where)."""
+    known = headline(found, class_columns(found))
+    return [[(one.value, one.where) for one in part] for part in (known.boxes, known.pictures)]
 
 
-def test_the_headline_of_a_run_with_a_test_set(make_summary):
-    assert groups(contents(make_summary())) == [
-        ("On test", "AP 11-point"),
-        ("On test", "AP area"),
-        ("On test", "Image AP"),
-        ("Held out on trainval", "CorLoc"),
-        ("Held out on trainval", "Pointing"),
-        ("Held out on trainval", "Image AP"),
-    ]
+UNSEEN, SEEN = "by models that did not see the picture", "of pictures that the models have seen"
+
+
+def test_the_headline_of_a_run_with_a_test_set_has_boxes_first(make_summary):
+    boxes, pictures = facts(contents(make_summary()))
+    assert boxes == [("38 %", UNSEEN), ("50 %", UNSEEN), ("0.200", "on test")]
+    assert pictures == [("0.900", "on test")]
 
 
 def test_the_headline_without_a_test_set_is_that_of_held_out_pictures(make_summary):
     found = contents(make_summary(with_test=False))
-    assert groups(found) == [("Held out on trainval", title) for title in ("CorLoc", "Pointing", "Image AP")]
+    assert facts(found) == [[("38 %", UNSEEN), ("50 %", UNSEEN)], [("0.812", UNSEEN)]]
     page = render_page(found)
-    key = page[page.index('<dl class="key">') : page.index("</dl>")]
-    assert re.findall(r"<dd>([\d.]+)", key) == ["0.375", "0.500", "0.812"]
-    assert "0.750 to 0.875" in key
-    assert "0.999" not in key
+    head = page[page.index("<header>") : page.index("</header>")]
+    assert re.findall(r"<dd>([\d.]+)", head) == ["38", "50", "0.812"]
+    assert head.index(">Boxes</h2>") < head.index("38 %") < head.index(">Whole pictures</h2>") < head.index("0.812")
+    assert "0.750 to 0.875" in head
+    assert "0.999" not in head
     assert "Pointing is the share of the same pictures in which the centre" in page
     assert page.index("Held out on trainval</th>") < page.index("In-sample on trainval</th>") < page.index("0.999")
     assert "in-sample figures say little about new pictures" in page
     assert "no result is measured on unseen pictures" not in page
 
 
-def test_without_unseen_pictures_the_headline_says_in_sample(make_summary):
+def test_without_unseen_pictures_the_headline_says_so(make_summary):
     found = contents(make_summary(with_test=False), held_out=False)
-    assert groups(found) == [("In-sample on trainval", title) for title in ("CorLoc", "Pointing", "Image AP")]
+    assert facts(found) == [[("50 %", SEEN), ("62 %", SEEN)], [("0.999", SEEN)]]
     page = render_page(found)
-    assert 'class="where name">in-sample on trainval<' in page[: page.index("</dl>")]
+    assert page[: page.index("</dl>")].count(f'class="where name">{SEEN}<') == 2
     assert "no result is measured on unseen pictures" in page
+
+
+def test_an_interval_of_a_share_is_read_as_per_cent(make_summary):
+    spans = {
+        "mean": {"corloc": {"low": 0.254, "high": 0.5}, "pointing": None},
+        "classes": {},
+        "level": 0.95,
+        "draws": 9,
+    }
+    figures = {"trainval": {"classes": {}, "mean": {}, "held_out": {**HELD_OUT, "intervals": spans}}}
+    found = Contents(make_summary(with_test=False), (BUS,), figures=figures)
+    right, pointing = headline(found, class_columns(found)).boxes
+    assert (right.words, right.interval, pointing.interval) == ("of the best boxes are right", "25 to 50 %", "")
+
+
+def test_nothing_known_of_boxes_is_said_plainly_above_what_is_known_of_pictures(make_summary):
+    bus = ClassSummary("bus", image_ap=0.914)
+    page = render_page(Contents(make_summary(test_boxes=False, train_boxes=False), (bus,)))
+    assert page.index("Nothing is known of the boxes yet") < page.index("0.914")
+    sentence = "nothing is known of the boxes yet: look at, or mark, 20: lapsvm review --out RUN"
+    page = render_page(Contents(make_summary(test_boxes=False, train_boxes=False), (bus,), verified=(sentence,)))
+    assert page.index(sentence) < page.index("0.914")
+    assert "Nothing is known" not in page
+
+
+def test_each_class_has_its_boxes_first_and_what_a_person_says_before_all(make_summary):
+    cat = ClassSummary("cat", image_ap=0.5)
+    found = replace(contents(make_summary()), classes=(BUS, cat), verdicts={"bus": "2 of 20 right: 3 to 30 %"})
+    table = class_table(found, class_columns(found))
+    assert table.header == ("Judged by a person", "Boxes right", "Point at it", "AP of boxes", "Pictures (AP)")
+    assert table.caption.startswith(f"Boxes right, Point at it: {UNSEEN}. AP of boxes, Pictures (AP): on test. A box")
+    rows = {name: [cell.text for cell in cells] for name, cells in table.rows}
+    assert rows["bus"] == ["2 of 20 right: 3 to 30 %", "38 %", "50 %", "0.200", "0.900"]
+    assert rows["cat"] == ["nothing", "-", "-", "-", "0.500"]
+    assert [cell.text for cell in table.last] == ["", "38 %", "50 %", "0.200", "0.700"]
+    without = replace(found, verdicts={})
+    assert class_table(without, class_columns(without)).header == table.header[1:]
+    empty = Contents(make_summary(), (ClassSummary("bus"),))
+    assert class_table(empty, class_columns(empty)) is None
+
+
+def test_words_of_the_trade_are_folded(calibrated):
+    """Outside of what a reader unfolds, the page says in plain words which pictures its figures are of."""
+    page = render_page(replace(calibrated, classes=(replace(BUS, steps=(CccpStep(2.0, 1e-3, 4.0),)),)))
+    words = ("held out", "held-out", "in-sample", "ece", "cccp", "brier", "duality")
+    folded = "".join(re.findall(r"<details>.*?</details>", page, flags=re.DOTALL)).lower()
+    shown = re.sub(r"<style>.*?</style>|<details>.*?</details>", "", page, flags=re.DOTALL).lower()
+    assert [word for word in words if word in folded] == [*words]
+    assert [word for word in words if re.search(rf"\b{word}\b", shown)] == []
 
 
 @pytest.fixture

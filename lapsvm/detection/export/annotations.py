@@ -166,11 +166,11 @@ class BoxChoice:
 
     def __post_init__(self) -> None:
         if self.threshold is not None and self.per_class is not None:
-            raise OptionError("options --threshold and --per-class exclude each other, got both.")
+            raise OptionError("the parameter threshold and the parameter per_class exclude each other, got both.")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise OptionError(f"option --threshold must be a probability between 0 and 1, got {self.threshold}.")
+            raise OptionError(f"the parameter threshold must be a probability between 0 and 1, got {self.threshold}.")
         if self.per_class is not None:
-            check_count("option --per-class", self.per_class)
+            check_count("the parameter per_class", self.per_class)
 
     @property
     def needs_labels(self) -> bool:
@@ -193,7 +193,9 @@ class BoxChoice:
             If there is a threshold but no probabilities.
         """
         if self.threshold is not None and probabilities is None:
-            raise OptionError("this run's models have no probabilities for --threshold; use --per-class K.")
+            raise OptionError(
+                "this run's models have no probabilities for the parameter threshold; use the parameter per_class."
+            )
         if self.needs_labels and label != 1:
             return np.empty(0, dtype=np.intp)
         order = np.argsort(-scores, kind="stable")

@@ -63,7 +63,7 @@ def write_voc(annotations: Annotations, folder: Path, copy: bool = False) -> Non
         place_picture(picture.path, folder / "JPEGImages" / file, copy)
     lists = {"": "".join(f"{image_id}\n" for image_id in ids.values())}
     for name in annotations.classes:
-        flags = (f"{ids[one.name]} {1 if name in one.classes else -1:2d}\n" for one in annotations.pictures)
+        flags = (f"{ids[picture.name]} {1 if name in picture.classes else -1:2d}\n" for picture in annotations.pictures)
         lists[f"{name}_"] = "".join(flags)
     for prefix, text in lists.items():
         path = folder / "ImageSets" / "Main" / f"{prefix}{annotations.set_name}.txt"
@@ -104,7 +104,8 @@ def _voc_annotation(picture: AnnotatedPicture, file: str) -> str:
 def _word(text: str) -> str:
     """Return a text as one word."""
     return "".join(
-        "".join(f"%{byte:02X}" for byte in one.encode()) if one.isspace() or one == "%" else one for one in text
+        "".join(f"%{byte:02X}" for byte in letter.encode()) if letter.isspace() or letter == "%" else letter
+        for letter in text
     )
 
 
@@ -113,11 +114,11 @@ def write_yolo(annotations: Annotations, folder: Path, copy: bool = False) -> No
     places = (_without_suffix(_place(picture)) for picture in annotations.pictures)
     check_distinct(places, "format yolo must name each picture's file once")
     parts = split_pictures(annotations.pictures)
-    for part, pictures in parts.items():
+    for set_name, pictures in parts.items():
         for picture in pictures:
-            _write_picture(annotations, picture, folder, part, copy)
-        lines = (f"./images/{part}/{_place(picture)}\n" for picture in pictures)
-        (folder / f"{part}.txt").write_text("".join(lines), encoding="utf-8")
+            _write_picture(annotations, picture, folder, set_name, copy)
+        lines = (f"./images/{set_name}/{_place(picture)}\n" for picture in pictures)
+        (folder / f"{set_name}.txt").write_text("".join(lines), encoding="utf-8")
     (folder / "data.yaml").write_text(_yaml(annotations.classes), encoding="utf-8")
 
 
@@ -144,11 +145,13 @@ def yolo_rows(picture: AnnotatedPicture, numbers: dict[str, int]) -> list[str]:
     ]
 
 
-def _write_picture(annotations: Annotations, picture: AnnotatedPicture, folder: Path, part: str, copy: bool) -> None:
+def _write_picture(
+    annotations: Annotations, picture: AnnotatedPicture, folder: Path, set_name: str, copy: bool
+) -> None:
     """Write a picture and its file of labels."""
-    place = _place(picture)
-    place_picture(picture.path, folder / "images" / part / place, copy)
-    labels = folder / "labels" / part / f"{_without_suffix(place)}.txt"
+    relative = _place(picture)
+    place_picture(picture.path, folder / "images" / set_name / relative, copy)
+    labels = folder / "labels" / set_name / f"{_without_suffix(relative)}.txt"
     labels.parent.mkdir(parents=True, exist_ok=True)
     rows = yolo_rows(picture, dict(annotations.class_numbers))
     labels.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
@@ -157,7 +160,7 @@ def _write_picture(annotations: Annotations, picture: AnnotatedPicture, folder: 
 def _place(picture: AnnotatedPicture) -> str:
     """Return the path of a picture below its part."""
     *folders, name = PurePosixPath(picture.name).parts
-    return "/".join([*("images_" if one == "images" else one for one in folders), name])
+    return "/".join([*("images_" if folder == "images" else folder for folder in folders), name])
 
 
 def _yaml(classes: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from lapsvm.detection.export.data_sets import write_voc, write_yolo
 from lapsvm.detection.export.lists import write_coco, write_cvat, write_label_studio
 from lapsvm.errors import DataError, LapsvmError, OptionError
 from lapsvm.files import NOT_PARSED, SMALL_FILE, new_folder, read_regular
+from lapsvm.pictures.reading import MAX_SIDE
 
 EXPORTED = "exported.json"
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -73,10 +74,10 @@ def check_export(format_name: str, copy: bool, others: Iterable[str] = ()) -> No
     """
     if format_name not in EXPORT_FORMATS:
         names = ", ".join([*EXPORT_FORMATS, *others])
-        raise OptionError(f"option --format must be one of {names}, got {format_name!r}.")
+        raise OptionError(f"the parameter format_name must be one of {names}, got {format_name!r}.")
     if copy and not EXPORT_FORMATS[format_name].with_pictures:
         names = " or ".join(name for name, kind in EXPORT_FORMATS.items() if kind.with_pictures)
-        raise OptionError(f"option --copy goes with a format that holds pictures ({names}), got {format_name}.")
+        raise OptionError(f"the parameter copy goes with a format that holds pictures ({names}), got {format_name}.")
 
 
 def write_export(annotations: Annotations, folder: str | Path, format_name: str, *, copy: bool = False) -> None:
@@ -130,7 +131,7 @@ def read_exported(path: Path) -> dict[str, AnnotatedPicture]:
     content = read_regular(path, "record of an export", SMALL_FILE)
     try:
         return {entry["name"]: _picture(entry) for entry in json.loads(content)["pictures"]}
-    except (LapsvmError, KeyError, TypeError, *NOT_PARSED):
+    except (LapsvmError, KeyError, TypeError, OverflowError, *NOT_PARSED):
         raise DataError(f"{path} must be as lapsvm export writes it; export again.") from None
 
 
@@ -144,11 +145,18 @@ def _picture(entry: dict[str, Any]) -> AnnotatedPicture:
     return AnnotatedPicture(
         name=str(entry["name"]),
         path=Path(entry["name"]),
-        width=int(entry["width"]),
-        height=int(entry["height"]),
+        width=_side(entry["width"]),
+        height=_side(entry["height"]),
         classes=tuple(map(str, entry["classes"])),
         boxes=boxes,
         scores=np.zeros(len(boxes)),
         id=str(entry["id"]),
         pixels=str(entry["pixels"]),
     )
+
+
+def _side(value: Any) -> int:
+    """Return the width or height of a picture; ValueError if no picture is that large."""
+    if not 0 < int(value) <= MAX_SIDE:
+        raise ValueError(value)
+    return int(value)

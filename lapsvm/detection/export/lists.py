@@ -91,23 +91,23 @@ def _task(picture: AnnotatedPicture) -> dict[str, Any]:
     task: dict[str, Any] = {"data": {"image": LABEL_STUDIO_FILES + quote(f"{data_folder}{picture.name}")}}
     if len(picture.boxes):
         values = picture.scores if picture.probabilities is None else picture.probabilities
-        results = [_region(picture, place, float(values[place])) for place in range(len(picture.boxes))]
+        results = [_region(picture, index, float(values[index])) for index in range(len(picture.boxes))]
         task["predictions"] = [{"model_version": "lapsvm", "score": float(values.max()), "result": results}]
     return task
 
 
 def _data_folder(picture: AnnotatedPicture) -> str:
-    """Return the name of the folder that a picture's name starts from, with a slash; empty if it lies elsewhere."""
+    """Return the name of the folder that a picture's name starts from, with a slash; empty if it lies outside."""
     folders = picture.path.as_posix().removesuffix(f"/{picture.name}")
     return f"{Path(folders).name}/" if folders != picture.path.as_posix() and Path(folders).name else ""
 
 
-def _region(picture: AnnotatedPicture, place: int, score: float) -> dict[str, Any]:
+def _region(picture: AnnotatedPicture, index: int, score: float) -> dict[str, Any]:
     """Return one rectangle of a prediction."""
-    x1, y1, x2, y2 = picture.boxes[place].tolist()
+    x1, y1, x2, y2 = picture.boxes[index].tolist()
     across, down = 100 / picture.width, 100 / picture.height
     return {
-        "id": f"box{place + 1}",
+        "id": f"box{index + 1}",
         "type": "rectanglelabels",
         "from_name": "label",
         "to_name": "image",
@@ -117,7 +117,7 @@ def _region(picture: AnnotatedPicture, place: int, score: float) -> dict[str, An
         "score": score,
         "value": {
             "x": x1 * across, "y": y1 * down, "width": (x2 - x1) * across, "height": (y2 - y1) * down,
-            "rotation": 0, "rectanglelabels": [picture.classes[place]],
+            "rotation": 0, "rectanglelabels": [picture.classes[index]],
         },
     }  # fmt: skip
 

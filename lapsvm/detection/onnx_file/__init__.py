@@ -1,7 +1,7 @@
 """The detector as one ONNX file for ONNX Runtime alone: a picture in, boxes out."""
 
-from lapsvm.detection.onnx_file.assembly import FORMAT, detector_file
+from lapsvm.detection.onnx_file.assembly import FORMAT, INPUTS, detector_file
 from lapsvm.detection.onnx_file.content import FileContent, network_passes
 from lapsvm.detection.onnx_file.running import OnnxDetector
 
-__all__ = ["FORMAT", "FileContent", "OnnxDetector", "detector_file", "network_passes"]
+__all__ = ["FORMAT", "INPUTS", "FileContent", "OnnxDetector", "detector_file", "network_passes"]

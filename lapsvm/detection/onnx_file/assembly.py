@@ -8,40 +8,49 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Array
+from lapsvm.arrays import Array, check_known
 from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, spreads
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
+from lapsvm.detection.onnx_file.contrast import contrast_windows
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.onnx_file.grouping import grouped_windows, lattice
-from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, covered, map_scores
+from lapsvm.detection.onnx_file.pooling import MANY_CHANNELS, Cells, Levels, as_cells, clipped, covered, map_scores
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
 from lapsvm.errors import DataError, OptionError, import_optional
 
-FORMAT = "lapsvm onnx detector 1"
+FORMAT = "lapsvm onnx detector 2"
+INPUTS = "picture", "all"
 LEAST_OPSET = 13  # of a network
 OPSET = 18  # of the file, or later: scattered minima
 _SUBGRAPHS = (5, 10)  # attribute types GRAPH and GRAPHS
 _IR_VERSION = 8
+FINE_WINDOWS = 50  # around what differs from its surroundings
 _HEAT = 0.5  # temperature of the score map in standard deviations of the windows' scores
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """The windows of a picture, whether they count, their scores (k, n), and the finest map they were pooled from."""
+    """The windows of a picture, their scores (k, n), the finest map they were pooled from, and whether they count.
+
+    The windows of the file itself always count.
+    """
 
     windows: Tensor
     scores: Tensor
     finest: Cells
-    counts: Tensor
+    counts: Tensor | None
 
 
-def detector_file(content: FileContent, network: bytes, name: str, metadata: Mapping[str, str]) -> bytes:
+def detector_file(
+    content: FileContent, network: bytes, name: str, metadata: Mapping[str, str], inputs: str = "picture"
+) -> bytes:
     """Return an ONNX file that detects objects in pictures, for ONNX Runtime alone.
 
-    Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``windows`` (n, 4) float32, in place of its
-    own, without those that are not finite or have no area in the picture; ``iou_threshold`` (1,) float32,
-    ``score_threshold`` (1,) float32, ``probability_threshold`` (1,) float32, of which NaN is as left out; ``max_boxes``
-    (1,) int64 per class.
+    Inputs: ``picture`` (height, width, 3) uint8 RGB. With inputs "all" also, none of which may be left out:
+    ``windows`` (n, 4) float32, in place of its own, without those that are not finite or have no area in the picture,
+    with n of 0 its own; ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold``
+    (1,) float32, of which NaN is the default; ``max_boxes`` (1,) int64 per class, of which 0 is the default. No input
+    has an initial value: ONNX Runtime would warn of each, and not all of its languages would pass it on.
 
     Outputs: ``boxes`` (m, 4) float32, x1, y1, x2, y2 in pixels of the picture, half-open; ``classes`` (m,) int64;
     ``scores`` (m,) float32; ``probabilities`` (m,) float32, NaN for a class without calibration; ``score_maps`` (k,
@@ -57,25 +66,23 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
         The network's, for messages.
     metadata : mapping of str to str
         Stored in the file.
+    inputs : str, default "picture"
+        "picture" or "all".
 
     Raises
     ------
     DependencyError
         If the package onnx is not installed.
     DataError, OptionError
-        If the network cannot be read, or be part of another file.
+        If the network cannot be read, or be part of another file, or the inputs are unknown.
     """
+    check_known(f"inputs {inputs!r}", inputs, INPUTS)
     onnx = import_optional("onnx", "the ONNX format needs the package onnx", "photos")
     embedded = EmbeddedNetwork.read(onnx, network, name)
     graph = Graph(onnx)
     picture = graph.input("picture", np.uint8, ["height", "width", 3])
-    given = graph.input("windows", np.float32, ["given", 4], np.zeros((0, 4)))
-    limits = Limits(
-        _threshold(graph, "iou_threshold", content.rules[0].nms_threshold),
-        _threshold(graph, "score_threshold", float(np.finfo(np.float32).min)),
-        _threshold(graph, "probability_threshold", 0.0),
-        graph.input("max_boxes", np.int64, [1], np.array([max(own.max_detections for own in content.rules)])),
-    )
+    given = graph.input("windows", np.float32, ["given", 4]) if inputs == "all" else None
+    limits = _limits(graph, content, given=inputs == "all")
     scored = _scored_windows(graph, content, embedded, picture, given)
     calibrations = [detector.calibration for detector in content.detectors]
     chosen = choose(graph, scored.windows, scored.scores, content.rules, calibrations, limits, scored.counts)
@@ -92,36 +99,58 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     return serialised
 
 
-def _threshold(graph: Graph, name: str, default: float) -> Tensor:
-    """Return a threshold that callers may leave out, float32 (1,); NaN is as left out."""
-    value = graph.input(name, np.float32, [1], np.array([default]))
-    return graph.where(value.equals(value), value, float(default))
+def _limits(graph: Graph, content: FileContent, *, given: bool) -> Limits:
+    """Return the recorded limits of detections, or inputs that may say others."""
+    most = max(rule.max_detections for rule in content.rules)
+    recorded = {
+        "iou_threshold": float(content.rules[0].nms_threshold),
+        "score_threshold": float(np.finfo(np.float32).min),
+        "probability_threshold": 0.0,
+    }
+    if not given:
+        iou, score, probability = (graph.constant([value], np.float32) for value in recorded.values())
+        return Limits(iou, score, probability, graph.constant([most], np.int64))
+    iou, score, probability = (_threshold(graph, name, value) for name, value in recorded.items())
+    boxes = graph.input("max_boxes", np.int64, [1])
+    return Limits(iou, score, probability, graph.where(boxes > 0, boxes, most))
+
+
+def _threshold(graph: Graph, name: str, recorded: float) -> Tensor:
+    """Return a threshold of the caller, float32 (1,), or the recorded one in place of NaN."""
+    value = graph.input(name, np.float32, [1])
+    return graph.where(value.equals(value), value, recorded)
 
 
 def _scored_windows(
-    graph: Graph, content: FileContent, network: "EmbeddedNetwork", picture: Tensor, given: Tensor
+    graph: Graph, content: FileContent, network: "EmbeddedNetwork", picture: Tensor, given: Tensor | None
 ) -> _Scored:
     """Return the windows of a picture and their scores by all maps."""
     network.add_weights(graph)
     planes = picture.transposed(2, 0, 1).cast(np.float32)
     size = Size.of(planes)
-    windows, counts = _windows(graph, planes, given, content.max_area)
-    inside = clipped(windows, size.height, size.width)
     seen = reduced(graph, planes, content.max_side)
-    found: list[tuple[Cells, Tensor]] = []
-    for number, one in enumerate(content.passes):
-        maps = network.run(graph, _batch(graph, seen, one), list(one.maps), f"pass{number}")
-        for name, weights in one.maps.items():
-            cells = as_cells(maps[name], inside, size.height, size.width)
-            found.append((cells, map_scores(cells, weights)))
-    finest = found[len(content.passes[0].maps) - 1][0]  # the last map of the first pass
+    batches = [_batch(graph, seen, network_pass) for network_pass in content.passes]
+    windows, counts = _own_windows(graph, planes, content), None
+    if given is not None:
+        windows, counts = _windows(graph, planes, given, content)
+    inside = clipped(windows, size.height, size.width)
+    scored_maps: list[tuple[Cells, Tensor]] = []
+    for number, network_pass in enumerate(content.passes):
+        maps = network.run(graph, batches[number], list(network_pass.maps), f"pass{number}")
+        for name, weights in network_pass.maps.items():
+            values, levels = maps[name], None
+            if content.in_8_bits and len(weights.inside) >= MANY_CHANNELS:
+                values, levels = network.levels(values, name, f"pass{number}")
+            cells = as_cells(values, inside, size.height, size.width, levels)
+            scored_maps.append((cells, map_scores(cells, weights)))
+    finest = scored_maps[len(content.passes[0].maps) - 1][0]  # the last map of the first pass
     intercepts = graph.constant(np.array([detector.intercept for detector in content.detectors]))
-    scores = reduce(add, [part for _, part in found]).cast(np.float64) + intercepts
+    scores = reduce(add, [summand for _, summand in scored_maps]).cast(np.float64) + intercepts
     return _Scored(windows, scores.transposed(1, 0), finest, counts)
 
 
-def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> tuple[Tensor, Tensor]:
-    """Return the windows (n, 4) in pixels, float64: those of the caller, or of the picture's regions and a lattice.
+def _windows(graph: Graph, planes: Tensor, given: Tensor, content: FileContent) -> tuple[Tensor, Tensor]:
+    """Return the windows (n, 4) in pixels, float64: those of the caller, or the file's own where there are none.
 
     Of the caller's, those without a part of the picture are left out. If none is left, the whole picture stands in for
     them, and the second value, bool (1,), is False.
@@ -131,15 +160,23 @@ def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> tu
     usable = given.cast(np.float64).gather(_usable(given.cast(np.float64), sides), 0)
     is_empty = ~(usable.size(0).reshape(1) > 0)
     counts = ~(is_empty & (given.size(0).reshape(1) > 0))
-    whole = graph.join([sides * 0.0, sides], 0).reshape(1, 4)
-    filled = graph.join([usable, whole.gather(is_empty.places(), 0)], 0)
+    full_box = graph.join([sides * 0.0, sides], 0).reshape(1, 4)
+    filled = graph.join([usable, full_box.gather(is_empty.places(), 0)], 0)
 
-    def own() -> Tensor:
-        regions = grouped_windows(graph, planes, max_area)
-        shares = graph.join([regions, graph.constant(lattice(max_area))], 0)
-        return shares * graph.join([sides, sides], 0)
+    return graph.choose(given.size(0) > 0, lambda: filled, lambda: _own_windows(graph, planes, content)), counts
 
-    return graph.choose(given.size(0) > 0, lambda: filled, own), counts
+
+def _own_windows(graph: Graph, planes: Tensor, content: FileContent) -> Tensor:
+    """Return the boxes of a picture's regions, of what differs from its surroundings, and a lattice (n, 4) in pixels.
+
+    They are float64; the second ones are there if the content asks for them.
+    """
+    size = Size.of(planes)
+    shares = [grouped_windows(graph, planes, content.max_area)]
+    if content.fine_side:
+        shares.append(contrast_windows(graph, planes, content.fine_side, FINE_WINDOWS, content.max_area))
+    shares.append(graph.constant(lattice(content.max_area)))
+    return graph.join(shares, 0) * graph.join([side.reshape(1) for side in (size.width, size.height)] * 2, 0)
 
 
 def _usable(windows: Tensor, sides: Tensor) -> Tensor:
@@ -151,14 +188,15 @@ def _usable(windows: Tensor, sides: Tensor) -> Tensor:
     return ((both.column(0) + both.column(1)).reshape(-1) > 1).places()
 
 
-def _batch(graph: Graph, planes: Tensor, one: NetworkPass) -> Tensor:
+def _batch(graph: Graph, planes: Tensor, network_pass: NetworkPass) -> Tensor:
     """Return the network's input (1, 3, h, w)."""
-    wanted = network_size(Size.of(planes), one.size, one.multiple)
-    found = resized(graph, planes, wanted)
-    if one.order == "bgr":
-        found = found.gather(graph.constant([2, 1, 0], np.int64), 0)
-    mean, scale = (_channels(graph, values) for values in (one.mean, one.scale))
-    return ((found - mean) * scale).unsqueeze(0)
+    wanted = network_size(Size.of(planes), network_pass.size, network_pass.multiple)
+    image = resized(graph, planes, wanted)
+    image = image.gather(graph.count(image.size(1)), 1)  # else OpenVINO's first answer begins before the branch ends
+    if network_pass.order == "bgr":
+        image = image.gather(graph.constant([2, 1, 0], np.int64), 0)
+    mean, scale = (_channels(graph, values) for values in (network_pass.mean, network_pass.scale))
+    return ((image - mean) * scale).unsqueeze(0)
 
 
 def _channels(graph: Graph, values: tuple[float, ...]) -> Tensor:
@@ -241,6 +279,19 @@ class EmbeddedNetwork:
             names |= {name: f"{prefix}/{name}" for name in node.output if name}
         graph.nodes += [self._renamed(node, names, prefix) for node in self.model.graph.node]
         return {name: Tensor(graph, names[name], np.dtype(np.float32)) for name in outputs}
+
+    def levels(self, output: Tensor, name: str, prefix: str) -> tuple[Tensor, Levels | None]:
+        """Return the whole numbers of an output of `run`, uint8, and what they stand for; itself where it has none."""
+        maker = next(node for node in self.model.graph.node if name in node.output)
+        if maker.op_type != "DequantizeLinear":
+            return output, None
+        values, scale, zero = maker.input
+        level = np.dtype(np.uint8)
+        of_network = (
+            Tensor(output.graph, f"network/{scale}", output.dtype),
+            Tensor(output.graph, f"network/{zero}", level),
+        )
+        return Tensor(output.graph, f"{prefix}/{values}", level), Levels(*of_network)
 
     def add_weights(self, graph: Graph) -> None:
         """Add the network's weights to the file, once."""

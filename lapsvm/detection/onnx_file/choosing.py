@@ -13,10 +13,12 @@ from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.picture_scores import PIXEL_FRACTION, SMOOTHED, SMOOTHING_IOU, SMOOTHING_UNIT
 from lapsvm.settings import DetectSettings
 
+NOT_EQUAL = 1e-6  # between a threshold and an IoU that equals it, for engines that round the last bit otherwise
+
 
 @dataclass(frozen=True)
 class Limits:
-    """The inputs that callers may leave out.
+    """Which detections there are at most.
 
     Attributes
     ----------
@@ -60,12 +62,18 @@ def choose(
     `limits` stand in place of what the classes' rules say of suppression and of the number of boxes. `counts`, bool
     (1,), says whether there are any: no detection comes of a window that only stands in for none.
     """
-    smoothed = _smoothed(graph, windows, scores, [own.score_smoothing for own in rules])
-    lowered = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [own.demotion for own in rules])
+    smoothed = _smoothed(graph, windows, scores, [rule.score_smoothing for rule in rules])
+    lowered = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [rule.demotion for rule in rules])
     values = lowered.cast(np.float32)
     corners = windows.cast(np.float32).unsqueeze(0)
     kept = graph.op(
-        "NonMaxSuppression", corners, values.unsqueeze(0), limits.boxes, limits.iou, limits.score, dtype=np.int64
+        "NonMaxSuppression",
+        corners,
+        values.unsqueeze(0),
+        limits.boxes,
+        limits.iou + NOT_EQUAL,
+        limits.score,
+        dtype=np.int64,
     )
     classes, indices = kept.column(1).reshape(-1), kept.column(2).reshape(-1)
     score = graph.op("GatherND", lowered, kept.column(1, 3))
@@ -75,7 +83,7 @@ def choose(
     places = passes.places()
     classes, indices, score, probability = (value.gather(places, 0) for value in (classes, indices, score, probability))
     boxes = windows.gather(indices, 0)
-    if any(own.box_voting for own in rules):
+    if any(rule.box_voting for rule in rules):
         boxes = _voted(graph, boxes, classes, windows, scores, rules)
     return Chosen(boxes.cast(np.float32), classes, score.cast(np.float32), probability)
 
@@ -92,15 +100,18 @@ def positive(values: Tensor) -> Tensor:
     return values.graph.where(values > 0.0, values, 1.0)
 
 
-def overlap(first: Tensor, second: Tensor) -> Tensor:
-    """Return the IoU of boxes (..., n, 4) with boxes (..., m, 4), (..., n, m); 0 unless they share an area."""
-    mine, other = first.unsqueeze(-2), second.unsqueeze(-3)
-    low, high = mine.column(0, 2).maximum(other.column(0, 2)), mine.column(2, 4).minimum(other.column(2, 4))
-    sides = (high - low).maximum(0.0)
-    shared = sides.column(0) * sides.column(1)
-    union = _areas(mine) + _areas(other) - shared
-    graph, squeezed = first.graph, first.graph.constant([-1], np.int64)
-    return graph.op("Squeeze", shared / positive(union), squeezed)
+def near(first: Tensor, second: Tensor, least: Tensor | float) -> Tensor:
+    """Return whether boxes (..., n, 4) overlap boxes (..., m, 4) by an IoU of at least `least`, bool (..., n, m)."""
+    graph, last = first.graph, first.graph.constant([-1], np.int64)
+    mine, other = first.cast(np.float32), second.cast(np.float32)
+    lying = other.unsqueeze(-3)
+    x1, y1, x2, y2 = ((mine.column(column), graph.op("Squeeze", lying.column(column), last)) for column in range(4))
+    width = x2[0].minimum(x2[1]) - x1[0].maximum(x1[1])
+    height = y2[0].minimum(y2[1]) - y1[0].maximum(y1[1])
+    shared = width.maximum(0.0) * height.maximum(0.0)
+    union = _areas(mine) + graph.op("Squeeze", _areas(lying), last) - shared
+    share = least.cast(np.float32) if isinstance(least, Tensor) else least
+    return (shared > 0.0) & ~(shared < union * (share - NOT_EQUAL))
 
 
 def _areas(boxes: Tensor) -> Tensor:
@@ -116,11 +127,11 @@ def _smoothed(graph: Graph, windows: Tensor, scores: Tensor, amounts: Sequence[f
     count = scores.size(1).reshape(1).minimum(SMOOTHED)
     highest = scores.largest(1)
     best, order = graph.ops("TopK", (np.float64, np.int64), scores - highest, count, axis=1)
-    near = ~(overlap(windows.gather(order, 0), windows.gather(order, 0)) < SMOOTHING_IOU)
-    itself = graph.op("EyeLike", graph.op("Expand", count, graph.join([count, count], 0)), dtype=np.int64)
-    joined = (near.cast(np.int64) + itself.unsqueeze(0)) > 0
+    best_windows = windows.gather(order, 0)
+    itself = graph.op("EyeLike", graph.op("Expand", count, graph.join([count, count], 0)), dtype=np.int64) > 0
+    joined = graph.op("Or", near(best_windows, best_windows, SMOOTHING_IOU), itself.unsqueeze(0))
     weights = (best / positive(unit)).exp().maximum(float(np.finfo(float).tiny))
-    masses = graph.where(joined, weights.unsqueeze(1) * joined.cast(np.float64), 0.0).sum(2).reshape(0, -1)
+    masses = graph.op("Squeeze", joined.cast(np.float64) @ weights.unsqueeze(2), graph.constant([2], np.int64))
     mixed = (amount * -1.0 + 1.0) * best + amount * unit * masses.log()
     spread = graph.op("ScatterElements", scores - highest, order, mixed, axis=1)
     return spread - spread.largest(1) + highest
@@ -130,16 +141,15 @@ def _voted(
     graph: Graph, boxes: Tensor, classes: Tensor, windows: Tensor, scores: Tensor, rules: Sequence[DetectSettings]
 ) -> Tensor:
     """Return the boxes (m, 4), those of classes with a temperature moved; see `lapsvm.detection.box_voting`."""
-    temperatures = _column(graph, [own.box_voting or 1.0 for own in rules])
-    votes = _column(graph, [bool(own.box_voting) for own in rules])
-    least = _column(graph, [own.box_voting_iou for own in rules])
+    temperatures = _column(graph, [rule.box_voting or 1.0 for rule in rules])
+    votes = _column(graph, [bool(rule.box_voting) for rule in rules])
+    least = _column(graph, [rule.box_voting_iou for rule in rules])
     spread = spreads(scores)
     relative = (scores - scores.largest(1)) / positive(spread * temperatures)
     weights = graph.where(spread > 0.0, relative.exp(), graph.constant(1.0))
-    near = ~(overlap(boxes, windows) < least.gather(classes, 0))
-    own = weights.gather(classes, 0) * near.cast(np.float64)
-    total = own.sum(1)
-    moved = ((own @ windows) / positive(total) / PIXEL_FRACTION).round() * PIXEL_FRACTION
+    shares = weights.gather(classes, 0) * near(boxes, windows, least.gather(classes, 0)).cast(np.float64)
+    total = shares.sum(1)
+    moved = ((shares @ windows) / positive(total) / PIXEL_FRACTION).round() * PIXEL_FRACTION
     alone = (boxes / PIXEL_FRACTION).round() * PIXEL_FRACTION
     chosen = graph.where(total > 0.0, moved, alone)
     return graph.where(votes.gather(classes, 0).cast(bool), chosen, boxes)
@@ -147,7 +157,7 @@ def _voted(
 
 def _probabilities(graph: Graph, scores: Tensor, classes: Tensor, calibrations: Sequence[Calibration | None]) -> Tensor:
     """Return the probability (m,) of each score, float32; NaN for a class without calibration."""
-    columns = [_calibrated(graph, scores, own).unsqueeze(1) for own in calibrations]
+    columns = [_calibrated(graph, scores, calibration).unsqueeze(1) for calibration in calibrations]
     table = graph.join(columns, 1)
     return graph.op("GatherElements", table, classes.unsqueeze(1), axis=1).reshape(-1).cast(np.float32)
 

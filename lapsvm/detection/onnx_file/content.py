@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from lapsvm.arrays import Array
 from lapsvm.detection.detector import Detector, unscaled_weights
 from lapsvm.detection.onnx_file.pooling import MapWeights
 from lapsvm.errors import OptionError, ShapeError
+from lapsvm.features.extractors.blocks import Block, recorded_blocks, split_blocks
 from lapsvm.features.extractors.maps.outputs import MULTIPLE
 from lapsvm.settings import DetectSettings
 
@@ -56,6 +59,11 @@ class FileContent:
         Larger pictures are reduced to it first.
     max_area : float
         Area of the file's largest windows, as a share of the picture.
+    fine_side : int, default 0
+        Longer side in pixels of the picture in which windows around small things are sought, see
+        `lapsvm.windows.contrast`; 0 for none.
+    in_8_bits : bool, default False
+        Whether maps of many channels are pooled in 8 bits where the network gives them in 8 bits.
     """
 
     detectors: Sequence[Detector]
@@ -63,6 +71,8 @@ class FileContent:
     passes: tuple[NetworkPass, ...]
     max_side: int
     max_area: float
+    fine_side: int = 0
+    in_8_bits: bool = False
 
 
 def network_passes(description: Mapping[str, Any], detectors: Sequence[Detector]) -> tuple[NetworkPass, ...]:
@@ -71,7 +81,7 @@ def network_passes(description: Mapping[str, Any], detectors: Sequence[Detector]
     Parameters
     ----------
     description : mapping
-        Of the extractor, `lapsvm.features.Extractor.describe`.
+        Of the extractor, `lapsvm.features.recorded_description`.
     detectors : sequence of Detector
         Of its features, see `Detector.whole`.
 
@@ -83,60 +93,67 @@ def network_passes(description: Mapping[str, Any], detectors: Sequence[Detector]
         If the detectors are of other features.
     """
     parts = _parts(description)
-    for part in parts:
-        _check_exportable(part)
-    if len({part["weights"] for part in parts}) > 1:
+    for extractor in parts:
+        _check_exportable(extractor)
+    if len({extractor["weights"] for extractor in parts}) > 1:
         raise OptionError(f"the extractor has several networks, {_WHY}.")
     weights = unscaled_weights(detectors)
-    sizes = [int(size) for part in parts for size in part["blocks"]]
-    if sum(sizes) != len(weights):
-        raise ShapeError(f"the detectors must be of {sum(sizes)} features, got {len(weights)}.")
-    blocks = iter(np.split(weights, np.cumsum(sizes)[:-1]))
-    return tuple(_network_pass(part, [next(blocks) for _ in part["blocks"]]) for part in parts)
+    blocks = [recorded_blocks(extractor) for extractor in parts]
+    joined = [block for each in blocks for block in each]
+    dim = sum(block.size for block in joined)
+    if dim != len(weights):
+        raise ShapeError(f"the detectors must be of {dim} features, got {len(weights)}.")
+    pieces = iter(zip(split_blocks(weights, joined), joined, strict=True))
+    return tuple(
+        _network_pass(extractor, list(islice(pieces, len(each)))) for extractor, each in zip(parts, blocks, strict=True)
+    )
 
 
 def _parts(description: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the descriptions of the extractors that stand side by side."""
-    if description["kind"] != "concatenation":
+    if description.get("kind") != "concatenation":
         return [description]
-    return [part for key in range(len(description["parts"])) for part in _parts(description["parts"][str(key)])]
+    return [
+        extractor for key in range(len(description["parts"])) for extractor in _parts(description["parts"][str(key)])
+    ]
 
 
-def _check_exportable(part: Mapping[str, Any]) -> None:
+def _check_exportable(extractor: Mapping[str, Any]) -> None:
     """Raise OptionError that names what cannot be exported."""
     reason = None
-    if part["kind"] != "pooled-network":
-        reason = f"extractor {part['kind']!r} is no network with pooled windows"
-    elif part["engine"] != "onnxruntime":
-        reason = f"the extractor's network is run by {part['engine']}, not from an ONNX file"
-    elif "fit" in part:
+    if extractor.get("kind") != "pooled-network":
+        reason = f"extractor {extractor.get('kind')!r} is no network with pooled windows"
+    elif extractor["engine"] != "onnxruntime":
+        reason = f"the extractor's network is run by {extractor['engine']}, not from an ONNX file"
+    elif "fit" in extractor:
         reason = "the extractor's network takes pictures of one size only"
-    elif "prefix" in part:
+    elif "prefix" in extractor:
         reason = "the extractor reads a transformer's tokens"
     if reason:
         raise OptionError(f"{reason}, {_WHY}.")
 
 
-def _network_pass(part: Mapping[str, Any], blocks: Sequence[Any]) -> NetworkPass:
-    """Return the pass of one extractor, whose maps have blocks of weights (d, k)."""
-    outputs = _listed(part["output"])
-    multiple = np.lcm.reduce([patch or MULTIPLE for patch in _listed(part.get("patch"))])
-    scale = part["scale"] if isinstance(part["scale"], list) else [part["scale"]] * 3
-    halves = part["halves"]
+def _network_pass(extractor: Mapping[str, Any], weights: Sequence[tuple[Array, Block]]) -> NetworkPass:
+    """Return the pass of one extractor, whose maps have these weights (d, k)."""
+    outputs = _listed(extractor["output"])
+    multiple = np.lcm.reduce([patch or MULTIPLE for patch in _listed(extractor.get("patch"))])
+    scale = extractor["scale"] if isinstance(extractor["scale"], list) else [extractor["scale"]] * 3
     maps = {
-        name: _map_weights(block, part["norm"] == "l2", part["contrast"], beside=half)
-        for name, block, half in zip(outputs, blocks, halves, strict=True)
+        name: _map_weights(matrix, block, extractor["norm"] == "l2", extractor["contrast"])
+        for name, (matrix, block) in zip(outputs, weights, strict=True)
     }
-    return NetworkPass(int(part["size"]), int(multiple), part["order"], tuple(part["mean"]), tuple(scale), maps)
+    return NetworkPass(
+        int(extractor["size"]), int(multiple), extractor["order"], tuple(extractor["mean"]), tuple(scale), maps
+    )
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _map_weights(block: Any, normalise: bool, contrast: float, *, beside: bool) -> MapWeights:
+def _map_weights(weights: Array, block: Block, normalise: bool, contrast: float) -> MapWeights:
     """Return the weights of one map."""
-    if beside:
-        inside, around = np.split(block, 2)
+    if block.has_context:
+        inside, around = np.split(weights, 2)
         return MapWeights(inside, around, normalise)
-    return MapWeights(block, -contrast * block if contrast else None, normalise)
+    return MapWeights(weights, -contrast * weights if contrast else None, normalise)

@@ -13,12 +13,13 @@ from lapsvm.arrays import Float64
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.onnx_file.pooling import areas
 from lapsvm.detection.onnx_file.resizing import Size, reduced
-from lapsvm.detection.onnx_file.segmentation import NONE, Edges, keyed, picture_edges, segmentations
+from lapsvm.detection.onnx_file.segmentation import Edges, keyed, picture_edges, segmentations
 
 SIDE = 128  # longer side of the reduced picture in pixels
 KS = (80, 160, 320, 640)  # scales of the segmentation, as in `lapsvm.windows.Mode`
 CUES = ((1, 0), (-1, 1), (0, 1))  # weights of both regions' pixels and of their box's: size, fill, size and fill
 LEAST_AREA = 0.001  # of the picture
+_FAR = 2**30
 LATTICE_OCTAVES = 1
 LATTICE_SIZES = 2  # per octave
 LATTICE_ASPECTS = (0.5, 1.0, 2.0)  # width over height, as shares of the picture's sides
@@ -27,7 +28,7 @@ LATTICE_STEP = 0.34  # of a window's side
 
 @dataclass(frozen=True)
 class _Regions:
-    """Regions: boxes (n, 4) in pixels, their numbers of pixels (n,), and neighbours; int64."""
+    """Regions: boxes (n, 4) in pixels, their numbers of pixels (n,), and neighbours; int32."""
 
     boxes: Tensor
     pixels: Tensor
@@ -40,8 +41,8 @@ def grouped_windows(graph: Graph, planes: Tensor, max_area: float) -> Tensor:
     size = Size.of(small)
     edges = picture_edges(graph, small)
     regions = _regions(graph, segmentations(graph, edges, size, KS), edges, size)
-    found = graph.join([regions.boxes, _merged(graph, *_repeated(graph, regions))], 0)
-    boxes = graph.ops("Unique", (np.int64,), found, axis=0)[0].cast(np.float64)
+    corners = graph.join([regions.boxes, _merged(graph, *_repeated(graph, regions))], 0)
+    boxes = graph.ops("Unique", (np.float32,), corners.cast(np.float32), axis=0)[0].cast(np.float64)
     shares = boxes / graph.join([side.reshape(1) for side in (size.width, size.height)] * 2, 0)
     covered = areas(shares)
     kept = ~(covered > max_area) & (covered > LEAST_AREA)
@@ -50,64 +51,68 @@ def grouped_windows(graph: Graph, planes: Tensor, max_area: float) -> Tensor:
 
 def _regions(graph: Graph, segmented: list[Tensor], edges: Edges, size: Size) -> _Regions:
     """Return the regions of all segmentations (n,) of the pixels of all colour spaces."""
-    count = segmented[0].size(0)
+    count = segmented[0].size(0).cast(np.int32)
     names = graph.join([labels + count * number for number, labels in enumerate(segmented)], 0)
     zeros = names * 0
     pixels = zeros.scatter(names, zeros + 1, "add")
     present = (pixels > 0).places()
-    numbers = zeros.scatter(present, graph.count(present.size(0))).gather(names, 0)
-    boxes = graph.join(_extents(graph, numbers, present, size), 1)
+    numbers = zeros.scatter(present, graph.count(present.size(0)).cast(np.int32)).at(names)
+    pixels = pixels.at(present)
+    boxes = graph.join(_extents(graph, numbers, pixels, size), 1)
     labels = numbers.reshape(len(segmented), -1)
-    near = [edges.between(labels.gather(graph.constant(place, np.int64), 0)) for place in range(len(segmented))]
+    near = [edges.between(labels.gather(graph.constant(number, np.int64), 0)) for number in range(len(segmented))]
     joined = Edges(*(graph.join(parts, 0) for parts in zip(*near, strict=True)))
-    return _Regions(boxes, pixels.gather(present, 0), joined.distinct())
+    return _Regions(boxes, pixels, joined.distinct())
 
 
-def _extents(graph: Graph, numbers: Tensor, present: Tensor, size: Size) -> list[Tensor]:
-    """Return where the pixels of each region begin and end, x1, y1, x2 and y2, int64 (regions, 1)."""
-    height, width = size.height.cast(np.int64), size.width.cast(np.int64)
-    pixel = graph.op("Mod", graph.count(numbers.size(0)), height * width)
+def _extents(graph: Graph, numbers: Tensor, pixels: Tensor, size: Size) -> list[Tensor]:
+    """Return where the pixels of each region begin and end, x1, y1, x2 and y2, int32 (regions, 1)."""
+    height, width = size.height.cast(np.int32), size.width.cast(np.int32)
+    pixel = graph.op("Mod", graph.count(numbers.size(0)).cast(np.int32), height * width)
     row = pixel / width
     lines = [pixel - row * width, row]
-    far, before = present * 0 + 2**31, present * 0 - 1
+    far, before = pixels * 0 + _FAR, pixels * 0 - 1
     first = [far.scatter(numbers, line, "min") for line in lines]
     last = [before.scatter(numbers, line, "max") + 1 for line in lines]
     return [value.reshape(-1, 1) for value in (*first, *last)]
 
 
 def _repeated(graph: Graph, regions: _Regions) -> tuple[_Regions, Tensor, Tensor]:
-    """Return the regions once for each cue, and each cue's weights at the pairs of neighbours, int64 (e,)."""
-    count, near = regions.pixels.size(0), regions.neighbours
+    """Return the regions once for each cue, and each cue's weights at the pairs of neighbours, int32 (e,)."""
+    count, near = regions.pixels.size(0).cast(np.int32), regions.neighbours
     first, second = (
         graph.join([end + count * copy for copy in range(len(CUES))], 0) for end in (near.first, near.second)
     )
     boxes, pixels = (graph.join([value] * len(CUES), 0) for value in (regions.boxes, regions.pixels))
-    by_pixels, by_box = (graph.join([near.first * 0 + cue[place] for cue in CUES], 0) for place in range(2))
+    by_pixels, by_box = (graph.join([near.first * 0 + cue[index] for cue in CUES], 0) for index in range(2))
     return _Regions(boxes, pixels, Edges(first, second, first)), by_pixels, by_box
 
 
 def _merged(graph: Graph, regions: _Regions, by_pixels: Tensor, by_box: Tensor) -> Tensor:
-    """Return the boxes of all regions that merging makes, int64 (m, 4)."""
-    none = regions.pixels * 0 + NONE
+    """Return the boxes of all regions that merging makes, int32 (m, 4)."""
 
     def one_round(*state: Tensor) -> list[Tensor]:
-        first, second, by_pixels, by_box, boxes, pixels, parent, found = state
-        both = pixels.gather(first, 0) + pixels.gather(second, 0)
+        first, second, by_pixels, by_box, boxes, pixels, parent, merged = state
+        both = pixels.at(first) + pixels.at(second)
         around = _union(boxes.gather(first, 0), boxes.gather(second, 0))
         apart = both * by_pixels + areas(around).reshape(-1) * by_box
-        near = Edges(first, second, keyed(apart, graph.count(apart.size(0))))
-        joined = near.mutual(near.lightest(none)).places()
-        into, new = first.gather(joined, 0), around.gather(joined, 0)
-        parent = parent.scatter(second.gather(joined, 0), into)
-        boxes = graph.op("ScatterND", boxes, into.unsqueeze(1), new)
-        pixels = pixels.scatter(into, both.gather(joined, 0))
-        first, second = (parent.gather(end, 0) for end in (first, second))
+        near = Edges(first, second, keyed(apart, graph.count(apart.size(0)).cast(np.int32)))
+        joined = near.mutual(near.lightest(pixels)).places()
+        into, new = first.at(joined), around.gather(joined, 0)
+        parent = parent.scatter(second.at(joined), into)
+        boxes = graph.op("ScatterND", boxes, into.unsqueeze(1).cast(np.int64), new)
+        pixels = pixels.scatter(into, both.at(joined))
+        first, second = (parent.at(end) for end in (first, second))
         left = (~first.equals(second)).places()
-        rest = [value.gather(left, 0) for value in (first, second, by_pixels, by_box)]
-        return [left.size(0) > 0, *rest, boxes, pixels, parent, graph.join([found, new], 0)]
+        rest = [value.at(left) for value in (first, second, by_pixels, by_box)]
+        return [left.size(0) > 0, *rest, boxes, pixels, parent, graph.join([merged, new], 0)]
 
-    near, nothing = regions.neighbours, regions.boxes.gather(graph.constant([], np.int64), 0)
-    state = [near.first, near.second, by_pixels, by_box, regions.boxes, regions.pixels, graph.count(none.size(0))]
+    near, nothing, numbers = (
+        regions.neighbours,
+        regions.boxes.slice(0, 0, 0),
+        graph.count(regions.pixels.size(0)).cast(np.int32),
+    )
+    state = [near.first, near.second, by_pixels, by_box, regions.boxes, regions.pixels, numbers]
     return graph.loop([*state, nothing], one_round)[-1]
 
 

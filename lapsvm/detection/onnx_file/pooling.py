@@ -5,6 +5,7 @@ channels). The shares are differences and products of edges, so no sum over the 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from lapsvm.detection.onnx_file.graph import Tensor
 from lapsvm.features.extractors.pooling import ENLARGED, FULL_RING
 
 _THIN = 1e-4  # as in lapsvm.features.extractors.pooling
+MANY_CHANNELS = 64  # from here on whole numbers save more than it takes to round the shares of cells
+_STEPS = 255  # of a cell's share in 8 bits
+_MOST_CELLS = 2**31 // _STEPS**2  # whose sums an int32 holds, whatever the map
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +28,7 @@ class MapWeights:
     inside : ndarray of shape (channels, k), float64
         For the windows' own features, of k classes.
     around : ndarray of shape (channels, k), float64, or None
-        For the features of the windows' surroundings.
+        For the features of the windows' context.
     normalise : bool
         Whether features are divided by their length.
     """
@@ -34,6 +38,13 @@ class MapWeights:
     normalise: bool
 
 
+class Levels(NamedTuple):
+    """What the whole numbers of a map in 8 bits stand for, scale * (level - zero); no dimensions, uint8 zero."""
+
+    scale: Tensor
+    zero: Tensor
+
+
 @dataclass(frozen=True)
 class Cells:
     """A map and windows in its cells.
@@ -41,20 +52,44 @@ class Cells:
     Attributes
     ----------
     cells : Tensor
-        The map, float32 of shape (rows * columns, channels).
+        The map, float32 of shape (rows * columns, channels); uint8 with `levels`.
     rows, columns : Tensor
         float64 without dimensions.
     windows : Tensor
         float64 of shape (n, 4).
+    levels : Levels or None
     """
 
     cells: Tensor
     rows: Tensor
     columns: Tensor
     windows: Tensor
+    levels: Levels | None = None
+
+    def sums(self, overlaps: Tensor) -> Tensor:
+        """Return the sums of cells, float32 (n, channels), each times its share in every window, (n, cells).
+
+        Of a map in 8 bits the shares are rounded, too, unless it has too many cells.
+        """
+        if self.levels is None:
+            return overlaps @ self.cells
+        graph, (scale, zero) = overlaps.graph, self.levels
+
+        def whole() -> Tensor:
+            shares = (overlaps * float(_STEPS)).round().cast(np.uint8)
+            nothing = graph.constant(0, np.uint8)
+            products = graph.op("MatMulInteger", shares, self.cells, nothing, zero, dtype=np.int32)
+            return products.cast(np.float32) * (scale / float(_STEPS))
+
+        def exact() -> Tensor:
+            return overlaps @ ((self.cells.cast(np.float32) - zero.cast(np.float32)) * scale)
+
+        return graph.choose(self.rows * self.columns < float(_MOST_CELLS), whole, exact)
 
 
-def as_cells(feature_map: Tensor, windows: Tensor, height: Tensor, width: Tensor) -> Cells:
+def as_cells(
+    feature_map: Tensor, windows: Tensor, height: Tensor, width: Tensor, levels: Levels | None = None
+) -> Cells:
     """Return a map (1, channels, rows, columns) and windows in pixels of a picture of this size."""
     rows, columns = (feature_map.size(axis).cast(np.float64) for axis in (2, 3))
     scales = feature_map.graph.join([(columns / width).reshape(1), (rows / height).reshape(1)] * 2, 0)
@@ -62,7 +97,7 @@ def as_cells(feature_map: Tensor, windows: Tensor, height: Tensor, width: Tensor
     channels = feature_map.size(1).reshape(1)
     shape = feature_map.graph.join([feature_map.graph.constant([-1], np.int64), channels], 0)
     cells = feature_map.graph.op("Reshape", channels_last, shape)
-    return Cells(cells, rows, columns, windows * scales)
+    return Cells(cells, rows, columns, windows * scales, levels)
 
 
 def clipped(windows: Tensor, height: Tensor, width: Tensor) -> Tensor:
@@ -74,40 +109,40 @@ def clipped(windows: Tensor, height: Tensor, width: Tensor) -> Tensor:
     return inside * positive
 
 
-def map_scores(found: Cells, weights: MapWeights) -> Tensor:
+def map_scores(cells: Cells, weights: MapWeights) -> Tensor:
     """Return what a map adds to the scores of windows, float32 of shape (n, k)."""
-    inner = window_overlaps(found, found.windows)
-    area = areas(found.windows)
-    inside = _part(found, inner, _inverses(area), weights.inside, weights.normalise)
+    inner = window_overlaps(cells, cells.windows)
+    area = areas(cells.windows)
+    inside = _part(cells, inner, _inverses(area), weights.inside, weights.normalise)
     if weights.around is None:
         return inside
-    enlarged = _enlarged(found)
+    enlarged = _enlarged(cells)
     outer_area = areas(enlarged)
     ring = outer_area - area
-    share = found.windows.graph.where(ring > outer_area * _THIN, _inverses(ring), 0.0)
+    share = cells.windows.graph.where(ring > outer_area * _THIN, _inverses(ring), 0.0)
     weight = (ring * _inverses(outer_area * FULL_RING)).minimum(1.0).cast(np.float32)
-    around = _part(found, window_overlaps(found, enlarged) - inner, share, weights.around, weights.normalise)
+    around = _part(cells, window_overlaps(cells, enlarged) - inner, share, weights.around, weights.normalise)
     return inside + around * weight
 
 
-def covered(found: Cells, values: Tensor) -> Tensor:
+def covered(cells: Cells, values: Tensor) -> Tensor:
     """Return for every cell the sum of the windows' values (k, n), by the share of it in each, (k, rows, columns)."""
-    across, down = _shares(found, found.windows)
+    across, down = _shares(cells, cells.windows)
     return (values.unsqueeze(1) * down.transposed(1, 0).unsqueeze(0)) @ across
 
 
-def window_overlaps(found: Cells, windows: Tensor) -> Tensor:
+def window_overlaps(cells: Cells, windows: Tensor) -> Tensor:
     """Return the area of every cell that lies in every window, float32 of shape (n, rows * columns)."""
-    across, down = _shares(found, windows)
+    across, down = _shares(cells, windows)
     n = windows.size(0).reshape(1)
-    shape = windows.graph.join([n, (found.rows * found.columns).cast(np.int64).reshape(1)], 0)
+    shape = windows.graph.join([n, (cells.rows * cells.columns).cast(np.int64).reshape(1)], 0)
     return windows.graph.op("Reshape", down.unsqueeze(2) * across.unsqueeze(1), shape)
 
 
-def _shares(found: Cells, windows: Tensor) -> tuple[Tensor, Tensor]:
+def _shares(cells: Cells, windows: Tensor) -> tuple[Tensor, Tensor]:
     """Return the part of every column (n, columns) and row (n, rows) of a map that lies in every window, float32."""
-    across = _overlaps(windows.column(0), windows.column(2), found.columns)
-    return across, _overlaps(windows.column(1), windows.column(3), found.rows)
+    across = _overlaps(windows.column(0), windows.column(2), cells.columns)
+    return across, _overlaps(windows.column(1), windows.column(3), cells.rows)
 
 
 def _overlaps(low: Tensor, high: Tensor, length: Tensor) -> Tensor:
@@ -116,9 +151,9 @@ def _overlaps(low: Tensor, high: Tensor, length: Tensor) -> Tensor:
     return (high.minimum(cells + 1.0) - low.maximum(cells)).maximum(0.0).cast(np.float32)
 
 
-def _part(found: Cells, overlaps: Tensor, shares: Tensor, weights: Array, normalise: bool) -> Tensor:
+def _part(cells: Cells, overlaps: Tensor, shares: Tensor, weights: Array, normalise: bool) -> Tensor:
     """Return the scores (n, k) of means over the map; `shares` (n, 1) are 1 over the sums of `overlaps` (n, cells)."""
-    sums = overlaps @ found.cells
+    sums = cells.sums(overlaps)
     scores = sums @ sums.graph.constant(weights, np.float32)
     if not normalise:
         return scores * shares.cast(np.float32)
@@ -127,12 +162,12 @@ def _part(found: Cells, overlaps: Tensor, shares: Tensor, weights: Array, normal
     return scores * (_inverses(lengths) * exist).cast(np.float32)
 
 
-def _enlarged(found: Cells) -> Tensor:
+def _enlarged(cells: Cells) -> Tensor:
     """Return the windows enlarged about their centres, cut to the map."""
-    first, last = found.windows.column(0, 2), found.windows.column(2, 4)
-    centres, halves = (first + last) / 2.0, (last - first) * (ENLARGED / 2)
-    limits = centres.graph.join([found.columns.reshape(1), found.rows.reshape(1)], 0)
-    return centres.graph.join([(centres - halves).maximum(0.0), (centres + halves).minimum(limits)], 1)
+    first, last = cells.windows.column(0, 2), cells.windows.column(2, 4)
+    centres, reach = (first + last) / 2.0, (last - first) * (ENLARGED / 2)
+    limits = centres.graph.join([cells.columns.reshape(1), cells.rows.reshape(1)], 0)
+    return centres.graph.join([(centres - reach).maximum(0.0), (centres + reach).minimum(limits)], 1)
 
 
 def areas(windows: Tensor) -> Tensor:

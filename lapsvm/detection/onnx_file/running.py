@@ -5,8 +5,17 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.errors import DataError
+from lapsvm.errors import DataError, OptionError
 from lapsvm.features.extractors.networks import one_line, open_runtime
+
+_AS_RECORDED: dict[str, Array] = {
+    "windows": np.zeros((0, 4), np.float32),
+    "iou_threshold": np.array([np.nan], np.float32),
+    "score_threshold": np.array([np.nan], np.float32),
+    "probability_threshold": np.array([np.nan], np.float32),
+    "max_boxes": np.zeros(1, np.int64),
+}
+"""What leaves the windows and limits of a file with all inputs as they are."""
 
 
 class OnnxDetector:
@@ -33,6 +42,7 @@ class OnnxDetector:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # noqa: BLE001 - its exceptions share no other base
             raise DataError(f"the exported detector cannot be read by ONNX Runtime: {one_line(error)}.") from None
+        self._inputs = [inputs.name for inputs in self._session.get_inputs()]
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -40,19 +50,26 @@ class OnnxDetector:
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def window_scores(self, pixels: Array, windows: Array) -> Float32:
-        """Return the scores (n, k) of windows (n, 4) of a picture."""
-        return np.asarray(self._run(["window_scores"], pixels, windows=np.asarray(windows, np.float32))[0])
+        """Return the scores (n, k) of windows (n, 4) of a picture, by a file with all inputs."""
+        return np.asarray(self.run(["window_scores"], pixels, windows=np.asarray(windows, np.float32))[0])
 
     def detect(self, pixels: Array, **limits: Any) -> list[tuple[Float64, Float64]]:
-        """Return the boxes (m, 4) and scores (m,) of each class, the best first, among the file's own windows."""
-        boxes, classes, scores, maps = self._run(["boxes", "classes", "scores", "score_maps"], pixels, **limits)
-        found = [classes == number for number in range(len(maps))]
-        return [(boxes[own].astype(np.float64), scores[own].astype(np.float64)) for own in found]
+        """Return the boxes (m, 4) and scores (m,) of each class, the best first, among the file's own windows.
 
-    def _run(self, outputs: list[str], pixels: Array, **more: Array) -> list[Any]:
-        """Return some outputs for a picture (h, w, 3), uint8 RGB."""
+        `limits` are inputs of a file with all inputs, as in `detector_file`.
+        """
+        boxes, classes, scores, maps = self.run(["boxes", "classes", "scores", "score_maps"], pixels, **limits)
+        masks = [classes == number for number in range(len(maps))]
+        return [(boxes[mask].astype(np.float64), scores[mask].astype(np.float64)) for mask in masks]
+
+    def run(self, outputs: list[str], pixels: Array, **more: Array) -> list[Any]:
+        """Return some outputs for a picture (h, w, 3), uint8 RGB; `more` are inputs of a file with all inputs."""
+        unknown = sorted(more.keys() - set(self._inputs))
+        if unknown:
+            raise OptionError(f"input {unknown[0]!r} must be one of the file's, {', '.join(self._inputs)}.")
+        others = {name: _AS_RECORDED[name] for name in self._inputs[1:]}
         try:
-            return list(self._session.run(outputs, {"picture": np.ascontiguousarray(pixels), **more}))
+            return list(self._session.run(outputs, {"picture": np.ascontiguousarray(pixels), **others, **more}))
         except Exception as error:  # noqa: BLE001 - its exceptions share no other base
             raise DataError(
                 f"the exported detector cannot take a picture of {pixels.shape}: {one_line(error)}."

@@ -1,11 +1,15 @@
 """The whole file on a small network: a picture in, the library's scores and boxes out."""
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
 import pytest
 
+from lapsvm.boxes import iou
 from lapsvm.detection import Detector, score_many
 from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes
 from lapsvm.detection.onnx_file.assembly import EmbeddedNetwork
@@ -15,7 +19,7 @@ from lapsvm.features import Concatenation, open_extractor
 from lapsvm.settings import DetectSettings
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-OPTIONS = ["size=64", "size=96&contrast=0.5&order=bgr&mean=10,20,30&scale=0.1", "size=64&norm=none&surroundings=beside"]
+OPTIONS = ["size=64", "size=96&contrast=0.5&order=bgr&mean=10,20,30&scale=0.1", "size=64&norm=none&context=appended"]
 
 
 @pytest.fixture
@@ -45,9 +49,9 @@ def content_of(extractor, detectors, max_side=200):
     return FileContent(detectors, rules, network_passes(extractor.describe(), detectors), max_side, 0.9)
 
 
-def exported(path, extractor, metadata=None):
+def exported(path, extractor, inputs="all"):
     detectors = detectors_of(extractor)
-    content = detector_file(content_of(extractor, detectors), path.read_bytes(), "tiny", metadata or {})
+    content = detector_file(content_of(extractor, detectors), path.read_bytes(), "tiny", {}, inputs)
     return OnnxDetector(content), detectors
 
 
@@ -70,8 +74,7 @@ def test_the_files_own_windows_end_with_the_lattice(network, pixels):
     detector, _ = exported(network, extractor)
     height, width = pixels.shape[:2]
     fixed = lattice(0.9) * [width, height, width, height]
-    session = detector._session
-    own, scores = session.run(["all_windows", "window_scores"], {"picture": pixels})
+    own, scores = detector.run(["all_windows", "window_scores"], pixels)
     np.testing.assert_allclose(own[-len(fixed) :], fixed, atol=1e-4)
     np.testing.assert_allclose(scores, detector.window_scores(pixels, own), atol=1e-5)
     for boxes, values in detector.detect(pixels):
@@ -81,6 +84,18 @@ def test_the_files_own_windows_end_with_the_lattice(network, pixels):
         assert (boxes[:, 2:] <= [100.01, 75.01]).all()
     (few,) = {len(values) for _, values in detector.detect(pixels, max_boxes=np.array([2]))}
     assert few == 2
+
+
+def test_windows_around_small_things_are_added_where_they_are_asked_for(network):
+    extractor, pixels = open_extractor(f"onnx:{network}?output=coarse&size=64"), np.full((384, 512, 3), 90, np.uint8)
+    pixels += np.random.default_rng(0).integers(0, 5, pixels.shape, dtype=np.uint8)
+    pixels[50:58, 70:78] = 200
+    detectors = detectors_of(extractor)
+    for side, finds in ((0, False), (512, True)):
+        content = replace(content_of(extractor, detectors), fine_side=side)
+        file = OnnxDetector(detector_file(content, network.read_bytes(), "tiny", {}))
+        windows = file.run(["all_windows"], pixels)[0]
+        assert (iou(np.array([[70.0, 50, 78, 58]]), windows.astype(float)).max() > 0.5) == finds
 
 
 BAD = [
@@ -95,7 +110,7 @@ def test_windows_that_are_no_boxes_in_the_picture_change_nothing(network, bad):
     detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
     good = windows_of(75, 100).astype(np.float32)
     mixed = np.insert(good, 3, np.array(bad, np.float32), axis=0)
-    outputs = [detector._run(OUTPUTS, pixels_of(), windows=windows) for windows in (good, mixed)]
+    outputs = [detector.run(OUTPUTS, pixels_of(), windows=windows) for windows in (good, mixed)]
     assert len(outputs[0][0])
     for expected, found in zip(*outputs, strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -104,28 +119,59 @@ def test_windows_that_are_no_boxes_in_the_picture_change_nothing(network, bad):
 @pytest.mark.parametrize("bad", [*([one] for one in BAD), BAD], ids=str)
 def test_windows_of_which_none_is_a_box_give_no_detection(network, bad):
     detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
-    found = detector._run(OUTPUTS, pixels_of(), windows=np.array(bad, np.float32))
+    found = detector.run(OUTPUTS, pixels_of(), windows=np.array(bad, np.float32))
     assert [len(one) for one in found[:3]] == [0, 0, 0]
     assert np.isfinite(found[3]).all()
     np.testing.assert_array_equal(found[4], [[0, 0, 100, 75]])
 
 
-@pytest.mark.parametrize("name", ["iou_threshold", "score_threshold", "probability_threshold"])
-def test_a_threshold_of_nan_is_as_one_that_is_left_out(network, name):
-    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
-    nan = {name: np.array([np.nan], np.float32)}
-    for found, expected in zip(
-        detector._run(OUTPUTS, pixels_of(), **nan), detector._run(OUTPUTS, pixels_of()), strict=True
-    ):
+def test_neutral_inputs_give_what_the_file_of_a_picture_alone_gives(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    detector, alone = (exported(network, extractor, inputs)[0] for inputs in ("all", "picture"))
+    for found, expected in zip(detector.run(OUTPUTS, pixels_of()), alone.run(OUTPUTS, pixels_of()), strict=True):
         np.testing.assert_array_equal(found, expected)
+    with pytest.raises(OptionError, match="'windows' must be one of the file's, picture"):
+        alone.window_scores(pixels_of(), windows_of(75, 100))
+
+
+def test_limits_that_are_given_replace_the_recorded_ones(network):
+    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
+    every = detector.detect(pixels_of())[0][1]
+    least = np.float32((every[0] + every[1]) / 2)
+    assert len(detector.detect(pixels_of(), score_threshold=np.array([least]))[0][1]) == 1
+    assert len(detector.detect(pixels_of(), iou_threshold=np.array([0.99], np.float32))[0][1]) > len(every) // 2
+    assert len(detector.detect(pixels_of(), max_boxes=np.array([3]))[0][1]) == 3
+    never = np.array([1.1], np.float32)  # classes without probabilities pass
+    assert len(detector.detect(pixels_of(), probability_threshold=never)[0][1]) == len(every)
+
+
+OPENED = """
+import sys, onnxruntime
+onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+"""
+
+
+@pytest.mark.parametrize("inputs", ["picture", "all"])
+def test_onnx_runtime_opens_the_file_without_a_word(network, tmp_path, inputs):
+    extractor = open_extractor([f"onnx:{network}?output={name}&{OPTIONS[1]}" for name in ("fine", "coarse")])
+    file = detector_file(content_of(extractor, detectors_of(extractor)), network.read_bytes(), "tiny", {}, inputs)
+    (tmp_path / "detector.onnx").write_bytes(file)
+    command = [sys.executable, "-c", OPENED, str(tmp_path / "detector.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [done.stdout, done.stderr] == ["", ""]
+
+
+def test_unknown_inputs_are_refused(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    with pytest.raises(OptionError, match="inputs 'some' is not known; choose from picture, all"):
+        exported(network, extractor, "some")
 
 
 def test_the_score_map_is_highest_where_the_best_windows_are(network):
     extractor = open_extractor(f"onnx:{network}?output=coarse&size=128")
     detector, _ = exported(network, extractor)
     pixels, windows = pixels_of(128, 128), np.array([[0, 0, 64, 64], [64, 64, 128, 128]], np.float32)
-    inputs = {"picture": pixels, "windows": windows}
-    maps, scores = detector._session.run(["score_maps", "window_scores"], inputs)
+    maps, scores = detector.run(["score_maps", "window_scores"], pixels, windows=windows)
     assert maps.shape == (2, 4, 4)
     for column in range(2):
         np.testing.assert_allclose(maps[column, :2, :2], scores[0, column], rtol=1e-4)

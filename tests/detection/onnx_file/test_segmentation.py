@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm._ext import segmentation as kernel
 from lapsvm.detection.onnx_file.resizing import Size
-from lapsvm.detection.onnx_file.segmentation import NUMBERS, SCATTER, picture_edges, segmentations
+from lapsvm.detection.onnx_file.segmentation import picture_edges, segmentations
 from lapsvm.windows.colour import hsv, lab
 from lapsvm.windows.selective_search import LEVELS, REFERENCE_PIXELS
 
@@ -26,7 +26,8 @@ def sorted_edges(weights, first_pixel):
         for y in range(height - direction):
             for x in range(width - (1 - direction)):
                 pixel = y * width + x
-                number = (2 * (first_pixel + pixel) + direction) * SCATTER % NUMBERS
+                high, low = divmod(2 * (first_pixel + pixel) + direction, 256)
+                number = 79 * low % 256 * 256 + 159 * high % 256
                 edges.append((weights[direction, y, x], number, pixel, pixel + step))
     return sorted(edges)
 

@@ -1,0 +1,195 @@
+"""What the whole picture adds to a class's best window when a verdict is formed: a second linear model, and its join.
+
+A defect that covers a surface shows in all windows a little, and in none alone. The second model is a logistic
+regression on the mean of a picture's window features. Its score is the mean of the windows' scores by one more vector
+of weights, so it costs a prediction one more pass over the same maps. A logistic function of both scores is the
+probability of the class; it never decreases with either of them. Detections and their scores know nothing of it.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Array, Float64, as_floats, as_whole_numbers, check_same_length
+from lapsvm.blas import one_blas_thread
+from lapsvm.detection.calibration import Calibration, logistic_weights, smoothed_targets
+from lapsvm.errors import InputError
+
+LEAST = 10
+"""The pictures with, and those without a class that must remain without any one fold; fewer teach no second model."""
+_C = 0.01
+_RIDGE = 1e-6  # keeps the join of two equal scores defined
+_NARROW = 1e-6  # a feature's deviation counts as no less than this share of the largest one
+_STORED = "<f4"
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class PictureModel:
+    """The logit of a class in a picture: slope x score of its best window + coef . mean of its features + offset.
+
+    Attributes
+    ----------
+    slope, offset : float
+        slope >= 0.
+    coef : array-like of shape (d,)
+        Of the mean of the features of all windows of the picture.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If `coef` has other dimensions, a number is not finite, or the slope is below 0.
+    """
+
+    slope: float
+    offset: float
+    coef: Float64
+
+    def __post_init__(self) -> None:
+        as_floats("slope and offset of a picture model", [self.slope, self.offset], 1)
+        object.__setattr__(self, "coef", as_floats("coef of a picture model", self.coef, 1))
+        if self.slope < 0:
+            raise InputError(f"the slope of a picture model must be at least 0, got {self.slope}.")
+
+    def probability(self, best: ArrayLike, picture_scores: ArrayLike) -> Float64:
+        """Return the probability that each of n pictures shows the class.
+
+        Parameters
+        ----------
+        best : array-like of shape (n,)
+            Scores of their best windows.
+        picture_scores : array-like of shape (n,)
+            `coef` times the means of their features.
+
+        Returns
+        -------
+        ndarray of shape (n,), float64
+        """
+        scores = as_floats("best", best, 1), as_floats("picture_scores", picture_scores, 1)
+        return _probability(self.slope * scores[0] + scores[1] + self.offset)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values; `coef` is rounded to float32, little-endian, as base64."""
+        coef = b64encode(self.coef.astype(_STORED).tobytes()).decode()
+        return {"slope": self.slope, "offset": self.offset, "coef": coef}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return what `as_json` wrote; KeyError, TypeError, ValueError or InputError if it is something else."""
+        coef = np.frombuffer(b64decode(content["coef"], validate=True), _STORED)
+        return cls(float(content["slope"]), float(content["offset"]), coef.astype(np.float64))
+
+
+class FittedPictures(NamedTuple):
+    """A picture model, and the probabilities (n,) of its pictures by models that did not see them."""
+
+    model: PictureModel
+    held_out: Float64
+
+
+def fit_picture_model(means: ArrayLike, best: ArrayLike, y: ArrayLike, fold: ArrayLike) -> FittedPictures | None:
+    """Learn a picture model of a class.
+
+    Parameters
+    ----------
+    means : array-like of shape (n, d)
+        Mean of each picture's window features.
+    best : array-like of shape (n,)
+        Score of the best window of each, by a model that did not see it.
+    y : array-like of shape (n,)
+        1, or -1.
+    fold : array-like of shape (n,) of int
+        The fold of each picture.
+
+    Returns
+    -------
+    FittedPictures or None
+        A held-out probability is by a classifier without the picture's fold, and by a join that was fitted on the other
+        folds. None where pictures are fewer than `LEAST`, or the whole picture adds nothing beyond chance.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError
+        If the arrays do not fit, or a number is not finite.
+    """
+    features, scores = as_floats("means", means, 2), as_floats("best", best, 1)
+    shows, folds = as_floats("y", y, 1) > 0, as_whole_numbers("fold", fold)
+    for name, rows in (("best", scores), ("y", shows), ("fold", folds)):
+        check_same_length("means", features, name, rows)
+    members = [folds == number for number in np.unique(folds)]
+    if not all(_are_enough(shows[~in_fold]) for in_fold in members):
+        return None
+    picture_scores = np.empty(len(features))
+    for in_fold in members:
+        coef, intercept = _classifier(features[~in_fold], shows[~in_fold])
+        picture_scores[in_fold] = features[in_fold] @ coef + intercept
+    joined = _join(scores, picture_scores, shows)
+    if not joined.weight:
+        return None
+    held_out = np.empty(len(features))
+    for in_fold in members:
+        others = _join(scores[~in_fold], picture_scores[~in_fold], shows[~in_fold])
+        held_out[in_fold] = _probability(others.logits(scores[in_fold], picture_scores[in_fold]))
+    coef, intercept = _classifier(features, shows)
+    model = PictureModel(joined.slope, joined.offset + joined.weight * intercept, joined.weight * coef)
+    return FittedPictures(model, held_out)
+
+
+def _are_enough(shows: Flags) -> bool:
+    return min(int(shows.sum()), int((~shows).sum())) >= LEAST
+
+
+def _classifier(features: Float64, shows: Flags) -> tuple[Float64, float]:
+    """Return weights (d,) and intercept of a logistic regression on standardised features, for features as they are."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    spread = np.maximum(spread, max(_NARROW * spread.max(initial=0), np.finfo(float).tiny))
+    with one_blas_thread():
+        model = LogisticRegression(C=_C, class_weight="balanced", tol=1e-8, max_iter=1000)
+        model.fit((features - mean) / spread, shows)
+    coef = model.coef_[0] / spread
+    return coef, float(model.intercept_[0] - mean @ coef)
+
+
+class _Join(NamedTuple):
+    """The logit of two scores."""
+
+    slope: float
+    weight: float
+    offset: float
+
+    def logits(self, best: Float64, picture_scores: Float64) -> Float64:
+        return self.slope * best + self.weight * picture_scores + self.offset
+
+    def loss(self, best: Float64, picture_scores: Float64, shows: Flags) -> float:
+        """Return the negative log-likelihood of Platt's targets."""
+        logits = self.logits(best, picture_scores)
+        return float((np.logaddexp(0, logits) - smoothed_targets(shows) * logits).sum())
+
+
+def _join(best: Float64, picture_scores: Float64, shows: Flags) -> _Join:
+    """Return the logistic map of both scores, or that of the best window alone.
+
+    The latter if either would count negatively, or the whole picture adds no more than one more number does by chance
+    (H. Akaike's criterion, 1974).
+    """
+    calibration = Calibration.fit(best, np.where(shows, 1, -1))
+    alone, scores = _Join(calibration.slope, 0.0, calibration.offset), np.column_stack([best, picture_scores])
+    mean, spread = scores.mean(axis=0), scores.std(axis=0)
+    if not spread.min() > 0:
+        return alone
+    weights, intercept = logistic_weights((scores - mean) / spread, shows, 1 / _RIDGE)
+    slope, weight = (weights / spread).tolist()
+    both = _Join(slope, weight, intercept - float(mean @ [slope, weight]))
+    is_better = alone.loss(best, picture_scores, shows) > both.loss(best, picture_scores, shows) + 1
+    return both if slope >= 0 and weight > 0 and is_better else alone
+
+
+def _probability(logits: Array) -> Float64:
+    return np.asarray(0.5 * (1 + np.tanh(logits / 2)))  # without overflow

@@ -1,0 +1,101 @@
+"""Good and defective pictures: how well they are told apart, and which of them raise an alarm."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lapsvm.detection.alarms import OK, AlarmThreshold, Share
+from lapsvm.report.contents import Contents
+from lapsvm.report.diagnosis import UNSEEN, Cell, FigureTable
+from lapsvm.report.tables import decimal
+
+MEASURES = {
+    "image_auroc": "Image AUROC", "image_ap": "Image AP", "pointing": "Best box points at it",
+    "map_pointing": "Score map points at it", "pixel_auroc": "Pixel AUROC", "pro": "PRO",
+}  # fmt: skip
+_CAPTION = (
+    "Image AUROC is the share of pairs of a picture with and one without the defect in the right order; .5 is chance. "
+    "The last row asks whether a picture shows any defect. "
+)
+_MASKS = (
+    "Pixel AUROC is the same share for the pixels of the score maps; PRO counts every region of a mask the same. "
+    "Pointing is the share of pictures whose box has its middle in the box around a region, or whose map is largest in "
+    "the mask."
+)
+
+
+@dataclass(frozen=True)
+class AlarmView:
+    """What the page shows of good and defective pictures: sentences, a command, and tables."""
+
+    sentences: tuple[str, ...]
+    command: str
+    tables: tuple[FigureTable, ...]
+
+
+def alarm_view(contents: Contents) -> AlarmView | None:
+    """Return the section on good and defective pictures; None if the run knows nothing of it."""
+    tables = [_defect_table(contents, where, entry) for where, entry in _sorted_sets(contents)]
+    tables[1:] = [replace(table, folded=True) for table in tables[1:]]
+    alarm = contents.alarm
+    if alarm is None and not tables:
+        return None
+    sentences = () if alarm is None else alarm_sentences(alarm)
+    chosen = [] if alarm is None else [_alarm_table(alarm)]
+    return AlarmView(sentences, contents.threshold, (*chosen, *tables))
+
+
+def _sorted_sets(contents: Contents) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the tables of unseen pictures of which some show no class, and of which pictures they are."""
+    train, test = contents.summary.train, contents.summary.test
+    entries = [] if test is None else [(f"on {test.name}", contents.figures.get(test.name, {}))]
+    entries.append((UNSEEN, contents.figures.get(train.name, {}).get("held_out", {})))
+    for where, entry in entries:
+        if any("image_auroc" in row for row in entry.get("classes", {}).values()):
+            yield where, entry
+
+
+def _defect_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> FigureTable:
+    """Return the figures of each class, and of all classes as one."""
+    last = entry.get("any_class") or {}
+    rows = [*entry["classes"].values(), last]
+    titles = {key: title for key, title in MEASURES.items() if any(row.get(key) is not None for row in rows)}
+
+    def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+        return tuple(Cell(decimal(row.get(key))) for key in titles)
+
+    shown = tuple((of_class.name, cells(entry["classes"].get(of_class.name, {}))) for of_class in contents.classes)
+    caption = _CAPTION + (_MASKS if "pixel_auroc" in titles else "")
+    return FigureTable(
+        "How well defects are found", where, caption, tuple(titles.values()), shown, cells(last), "any defect"
+    )
+
+
+def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
+    """Return the threshold, what it was chosen for, and what it does to good pictures, with an interval."""
+    rule = (
+        f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. It was chosen so that at most "
+        f"{100 * alarm.max_false_alarms:g} % of new good pictures like those of training do."
+    )
+    shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
+    return rule, *(f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of)
+
+
+def _alarm_table(alarm: AlarmThreshold) -> FigureTable:
+    """Return how many pictures of each kind raise an alarm."""
+    parts = {UNSEEN.capitalize(): alarm.held_out, **({"On the test set": alarm.tested} if alarm.tested else {})}
+    kinds = [kind for kind in alarm.held_out if kind != OK]
+    rows = tuple((kind, _share_cells(parts, kind)) for kind in kinds)
+    caption = "Pictures that raise an alarm, with intervals at 95 %: those of a defect should, good ones should not."
+    return FigureTable("Alarms", "", caption, tuple(parts), rows, _share_cells(parts, OK), "good pictures")
+
+
+def _share_cells(parts: Mapping[str, Mapping[str, Share]], kind: str) -> tuple[Cell, ...]:
+    return tuple(_share_cell(of.get(kind)) for of in parts.values())
+
+
+def _share_cell(share: Share | None) -> Cell:
+    if share is None or not share.of:
+        return Cell("none")
+    low, high = share.interval
+    return Cell(f"{share.alarms:,} of {share.of:,}", f"{100 * low:.1f} to {100 * high:.1f} %")

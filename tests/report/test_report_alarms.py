@@ -1,0 +1,101 @@
+"""Good and defective pictures on the page: figures of unseen pictures, and alarms with their intervals."""
+
+from dataclasses import replace
+
+import pytest
+
+from lapsvm.detection.alarms import AlarmThreshold, Share
+from lapsvm.report import ClassSummary, Contents, render_page
+from lapsvm.report.alarms import alarm_sentences, alarm_view
+
+TEST = {
+    "classes": {
+        "crack": {
+            "image_auroc": 0.9,
+            "image_ap": 0.8,
+            "pointing": 0.7,
+            "map_pointing": 0.6,
+            "pixel_auroc": 0.5,
+            "pro": 0.4,
+        },
+        "stain": {"image_auroc": 0.75, "image_ap": None, "pointing": None},
+    },
+    "mean": {},
+    "any_class": {"image_auroc": 0.95, "image_ap": 0.97, "map_pointing": 0.55, "pixel_auroc": 0.45, "pro": 0.35},
+}
+HELD_OUT = {"classes": {"crack": {"image_auroc": 0.6, "image_ap": 0.5, "chance": 0.25}}, "mean": {}}
+ALARM = AlarmThreshold(
+    0.625, 0.05, {"crack": "", "stain": ""},
+    {"ok": Share(2, 60), "crack": Share(9, 10), "stain": Share(0, 0)}, {"ok": Share(1, 12), "crack": Share(5, 6)},
+)  # fmt: skip
+
+
+@pytest.fixture
+def contents(make_summary):
+    figures = {"test": TEST, "trainval": {"classes": {}, "mean": {}, "held_out": HELD_OUT}}
+    return Contents(make_summary(), (ClassSummary("crack"), ClassSummary("stain")), figures=figures)
+
+
+def rows(table):
+    return {name: [cell.text for cell in cells] for name, cells in [*table.rows, (table.last_name, table.last)]}
+
+
+def test_the_figures_of_the_test_set_stand_before_those_of_held_out_pictures(contents):
+    tested, held_out = alarm_view(contents).tables
+    assert tested.header == (
+        "Image AUROC", "Image AP", "Best box points at it", "Score map points at it", "Pixel AUROC", "PRO",
+    )  # fmt: skip
+    assert rows(tested) == {
+        "crack": ["0.900", "0.800", "0.700", "0.600", "0.500", "0.400"],
+        "stain": ["0.750", "-", "-", "-", "-", "-"],
+        "any defect": ["0.950", "0.970", "-", "0.550", "0.450", "0.350"],
+    }
+    assert (tested.where, tested.folded) == ("on test", False)
+    assert (held_out.where, held_out.folded) == ("by models that did not see the picture", True)
+    assert rows(held_out)["crack"] == ["0.600", "0.500"]
+
+
+def test_without_a_test_set_held_out_pictures_are_not_folded(contents, make_summary):
+    (table,) = alarm_view(replace(contents, summary=make_summary(with_test=False))).tables
+    assert (table.header, table.folded) == (("Image AUROC", "Image AP"), False)
+
+
+def test_the_threshold_stands_with_its_interval(contents):
+    view = alarm_view(replace(contents, alarm=ALARM))
+    assert view.sentences == alarm_sentences(ALARM) == (
+        (
+            "A picture raises an alarm from a probability of 0.625 on. It was chosen so that at most 5 % of new good "
+            "pictures like those of training do."
+        ),
+        "Good pictures that raise one, by models that did not see the picture: 2 of 60 (0.4 to 11.5 %).",
+        "Good pictures that raise one, on the test set: 1 of 12 (0.2 to 38.5 %).",
+    )  # fmt: skip
+    alarms, *_ = view.tables
+    assert rows(alarms) == {
+        "crack": ["9 of 10", "5 of 6"], "stain": ["none", "none"], "good pictures": ["2 of 60", "1 of 12"],
+    }  # fmt: skip
+    assert alarms.last[0].note == "0.4 to 11.5 %"
+    page = render_page(replace(contents, alarm=ALARM))
+    assert "2 of 60 (0.4 to 11.5 %)" in page
+    assert "not chosen" not in page
+
+
+def test_where_no_threshold_is_chosen_the_command_stands(contents):
+    page = render_page(replace(contents, threshold="lapsvm threshold --out '<RUN>' --max-false-alarms 0.05"))
+    assert "lapsvm threshold --out &#39;&lt;RUN&gt;&#39; --max-false-alarms 0.05" in page
+    assert "is not chosen yet" in page
+    assert "is not chosen yet" not in render_page(contents)
+
+
+def test_a_run_without_good_pictures_has_no_such_section(make_summary):
+    contents = Contents(make_summary(), (ClassSummary("bus", image_ap=0.5),))
+    assert alarm_view(contents) is None
+    assert "Good and defective pictures" not in render_page(contents)
+
+
+def test_the_headline_has_what_masks_say_of_boxes_before_pictures(contents):
+    page = render_page(contents)
+    head = page[page.index("<header>") : page.index("</header>")]
+    for part in ("70 %", "of the best boxes point at the object", "60 %", "of the score maps point at the object"):
+        assert head.index(part) < head.index(">Whole pictures</h2>")
+    assert head.index(">Whole pictures</h2>") < head.index("(image AUROC)")
