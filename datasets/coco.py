@@ -104,12 +104,12 @@ class CocoDataset:
             As `records`.
         """
         check_set(set_name, self.sets)
-        file = read_coco(self.coco_sets[set_name].annotations, boxes=True, strict=False)
+        file = read_coco(self.coco_sets[set_name].annotations, boxes=True)
         ids = {key: image_id_of(name) for key, name in _picture_names(file).items()}
         objects: dict[str, list[ObjectRow]] = {image_id: [] for image_id in ids.values()}
-        for one in file.annotations:
-            objects[ids[one.image_id]].append(
-                (file.categories[one.category_id], one.corners or one.fault, one.is_crowd)
+        for annotation in file.annotations:
+            objects[ids[annotation.image_id]].append(
+                (file.categories[annotation.category_id], annotation.corners or annotation.fault, annotation.is_crowd)
             )
         sizes = {ids[key]: size for key, size in file.sizes.items()}
         truth = truth_by_class(objects, self.classes, sizes=sizes)
@@ -130,7 +130,7 @@ class CocoDataset:
         """Return the annotations of a set without boxes; a second call does not read the file again."""
         check_set(set_name, self.sets)
         if set_name not in self._files:
-            self._files[set_name] = read_coco(self.coco_sets[set_name].annotations, strict=False)
+            self._files[set_name] = read_coco(self.coco_sets[set_name].annotations)
         return self._files[set_name]
 
 

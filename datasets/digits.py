@@ -129,8 +129,8 @@ def _write(root: Path, seed: int, n_train: int, n_test: int) -> None:
     train, test = _samples(seed)
     trainval = write_pictures(root, _pictures(train, seed, 0, n_train, first=1))
     ids = list(trainval)
-    halves = {"train": ids[: len(ids) // 2], "val": ids[len(ids) // 2 :]}
-    sets = {"trainval": trainval} | {name: {i: trainval[i] for i in half} for name, half in halves.items()}
+    split = {"train": ids[: len(ids) // 2], "val": ids[len(ids) // 2 :]}
+    sets = {"trainval": trainval} | {name: {i: trainval[i] for i in half} for name, half in split.items()}
     sets["test"] = write_pictures(root, _pictures(test, seed, 1, n_test, first=n_train + 1))
     for set_name, objects in sets.items():
         write_lists(root, set_name, objects, list(CLASSES))

@@ -120,8 +120,8 @@ def piece_glyph(rng: np.random.Generator, glyph: Float32) -> Float32:
     is_upright = rng.random() < 0.5
     lines = glyph if is_upright else glyph.T
     cut = int(len(lines) * rng.uniform(0.35, 0.55))
-    part = lines[:cut] if rng.random() < 0.5 else lines[len(lines) - cut :]
-    return _cropped(part if is_upright else part.T)
+    stroke = lines[:cut] if rng.random() < 0.5 else lines[len(lines) - cut :]
+    return _cropped(stroke if is_upright else stroke.T)
 
 
 def stroke_glyph(rng: np.random.Generator, size: int) -> Float32:

@@ -9,19 +9,16 @@ A picture is positive for the class of its folder and negative for every other c
 good, negative, negatives, none, normal or ok (in any case) holds pictures of no class, unless its class is asked for.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from lapsvm.catalog import NO_CLASS, PICTURE_SUFFIXES
+from lapsvm.catalog import NO_CLASS
 from lapsvm.errors import LabelsError
 from lapsvm.files import is_system_name
 
-from .labelled import LabelledPictures, count_ignored, labelled_records
+from .labelled import SUFFIXES, LabelledPictures, count_ignored, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
-
-SUFFIXES = frozenset(PICTURE_SUFFIXES)
-"""Suffixes of pictures, in either case; other files are skipped."""
 
 
 def open_folder(
@@ -63,71 +60,71 @@ def open_folder(
     """
     root = check_folder("data folder", root)
     sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
-    class_folders = {name: _class_folders(folder) for name, folder in sets.items()}
+    class_folders = {name: folders_of_classes(folder) for name, folder in sets.items()}
     asked = frozenset(classes or ())
     every = (folder for folders in class_folders.values() for folder in folders)
-    names = {folder.name for folder in every if not _is_no_class(folder, asked)}
+    names = {folder.name for folder in every if not is_no_class(folder, asked)}
     if not names:
         raise LabelsError(f"data folder {root} holds no folder of a class.")
     chosen = choose_classes(classes, names)
     pictures = {}
     for set_name, folders in class_folders.items():
-        pictures[set_name] = labelled_records(_pictures(sets[set_name], folders, asked), chosen)
+        pictures[set_name] = labelled_records(class_pictures(sets[set_name], folders, asked), chosen)
         if not pictures[set_name]:
             raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
-    return LabelledPictures("folder", chosen, pictures, partial(count_ignored, root, SUFFIXES, depth=2))
+    return LabelledPictures("folder", chosen, pictures, partial(count_ignored, root))
 
 
 def _sets(root: Path, known: set[str]) -> dict[str, Path]:
     """Return the folders of sets by name; none if the folders in `root` are classes."""
-    folders = _folders(root)
-    sets = {folder.name: folder for folder in folders if folder.name in known and _folders(folder)}
+    folders = subfolders(root)
+    sets = {folder.name: folder for folder in folders if folder.name in known and subfolders(folder)}
     if sets:
         _refuse_pictures(root)
     for folder in folders:
         if sets and folder.name not in sets:
-            own = f": give --test-set {folder.name}, or rename it to val" if _folders(folder) else ""
-            rule = "others are named with --train-set and --test-set"
+            advice = f": give the parameter test_set {folder.name}, or rename it to val" if subfolders(folder) else ""
+            rule = "others are named by the parameter train_set and the parameter test_set"
             raise LabelsError(
-                f"folder {folder} must be a set that holds classes, as {', '.join(sets)} do; {rule}{own}."
+                f"folder {folder} must be a set that holds classes, as {', '.join(sets)} do; {rule}{advice}."
             )
     return sets
 
 
-def _class_folders(folder: Path) -> list[Path]:
+def folders_of_classes(folder: Path) -> list[Path]:
     """Return the class folders of a set."""
     _refuse_pictures(folder)
-    for class_folder in _folders(folder):
+    for class_folder in subfolders(folder):
         check_file_name("class", class_folder.name, str(class_folder))
-        for nested in _folders(class_folder):
+        for nested in subfolders(class_folder):
             raise LabelsError(
                 f"folder {class_folder} must hold the pictures of a class, got the folder {nested.name!r} in it; "
-                f"move it away, or if this is a set, call it {', '.join(SET_NAMES)}, or name it with --train-set or "
-                "--test-set."
+                f"move it away, or if this is a set, call it {', '.join(SET_NAMES)}, or name it by the parameter "
+                "train_set or the parameter test_set."
             )
-    return _folders(folder)
+    return subfolders(folder)
 
 
 def _refuse_pictures(folder: Path) -> None:
     """Raise LabelsError if there is a picture directly in a folder."""
-    for path in _files(folder):
+    for path in picture_files(folder):
         raise LabelsError(f"picture {path} must lie in the folder of its class.")
 
 
-def _pictures(root: Path, folders: Sequence[Path], asked: Collection[str]) -> Iterator[tuple[str, Path, set[str]]]:
-    """Yield relative path, file and class of every picture of a set."""
+def class_pictures(root: Path, folders: Iterable[Path], asked: Collection[str]) -> Iterator[tuple[str, Path, set[str]]]:
+    """Yield relative path, file and classes of every picture in class folders: one class, or none."""
     for folder in folders:
-        positive = set() if _is_no_class(folder, asked) else {folder.name}
-        for path in _files(folder):
+        positive = set() if is_no_class(folder, asked) else {folder.name}
+        for path in picture_files(folder):
             yield path.relative_to(root).as_posix(), path, positive
 
 
-def _is_no_class(folder: Path, asked: Collection[str]) -> bool:
+def is_no_class(folder: Path, asked: Collection[str]) -> bool:
     """Return whether the pictures of a folder belong to no class: by its name, unless that class is asked for."""
     return folder.name.casefold() in NO_CLASS and folder.name not in asked
 
 
-def _folders(folder: Path) -> list[Path]:
+def subfolders(folder: Path) -> list[Path]:
     """Return the subfolders of a folder, by name.
 
     Raises
@@ -146,7 +143,7 @@ def _folders(folder: Path) -> list[Path]:
     return folders
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def picture_files(folder: Path) -> Iterator[Path]:
     """Yield the pictures in a folder, by name, also broken links, which reading reports."""
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() in SUFFIXES and not is_system_name(path.name) and not path.is_dir():

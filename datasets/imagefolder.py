@@ -16,22 +16,21 @@ import csv
 import io
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
-from lapsvm.catalog import ImageRecord, truth_by_class
+from lapsvm.catalog import truth_by_class
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
-from lapsvm.files import NOT_PARSED, as_on_disk, is_named, is_system_name
+from lapsvm.files import NOT_PARSED, is_named, is_system_name
 from lapsvm.ground_truth import ObjectRow, TruthByClass
 from lapsvm.texts.reading import read_text
 
-from .folder import SUFFIXES
-from .labelled import count_unnamed, labelled_records
+from .labelled import LabelledPictures, count_unnamed, labelled_records
 from .labels_csv import delimiter
 from .names import (
     check_file_name,
@@ -40,7 +39,6 @@ from .names import (
     check_set,
     choose_classes,
     image_id_of,
-    order_sets,
     table_label,
 )
 
@@ -71,44 +69,15 @@ class MetadataRow:
 
 
 @dataclass(frozen=True)
-class ImageFolder:
-    """A data set in this layout.
+class ImageFolder(LabelledPictures):
+    """A data set in this layout; its records do not look at boxes.
 
     Attributes
     ----------
-    classes : tuple of str
-    tables : mapping of set name to (folder, its rows)
-    name : str
+    rows : mapping of set name to the rows of its table
     """
 
-    classes: tuple[str, ...]
-    tables: Mapping[str, tuple[Path, Sequence[MetadataRow]]]
-    name: str = "imagefolder"
-
-    @property
-    def sets(self) -> tuple[str, ...]:
-        """Names of the sets."""
-        return order_sets(self.tables)
-
-    def records(self, set_name: str) -> list[ImageRecord]:
-        """Return the pictures of a set, in the order of its table, without parsing boxes.
-
-        Raises
-        ------
-        OptionError
-            If there is no such set.
-        LabelsError
-            If two pictures differ only in their suffix.
-        """
-        check_set(set_name, self.sets)
-        folder, rows = self.tables[set_name]
-        return labelled_records(((row.file_name, folder / row.file_name, {*row.labels}) for row in rows), self.classes)
-
-    def ignored_files(self) -> dict[str, int]:
-        """Return the number of pictures in the folders of the sets that no table names, as {kind: number}."""
-        named = [as_on_disk(folder / row.file_name) for folder, rows in self.tables.values() for row in rows]
-        counts = [count_unnamed(folder, named, SUFFIXES) for folder, _ in self.tables.values()]
-        return dict(sum(map(Counter, counts), Counter()))
+    rows: Mapping[str, Sequence[MetadataRow]] = field(default_factory=dict)
 
     def ground_truth(self, set_name: str) -> TruthByClass | None:
         """Return class -> picture id -> objects, for evaluation, and what was left out.
@@ -123,7 +92,7 @@ class ImageFolder:
             If only some rows have boxes, or a row has not one box per category.
         """
         check_set(set_name, self.sets)
-        _, rows = self.tables[set_name]
+        rows = self.rows[set_name]
         if not any("bbox" in row.objects for row in rows):
             return None
         return truth_by_class({image_id_of(row.file_name): _boxes(row) for row in rows}, self.classes)
@@ -157,7 +126,8 @@ def open_imagefolder(
     MissingError
         If `root` does not exist or has no table.
     LabelsError
-        If a table is unreadable or has no label column, or a row breaks a rule.
+        If a table is unreadable or has no label column, a row breaks a rule, or two pictures differ only in their
+        suffix.
     OptionError
         If a class does not exist.
     """
@@ -165,16 +135,23 @@ def open_imagefolder(
     folders = {train_set: root} if _table(root) else _folders(root)
     if not folders:
         raise MissingError(f"data folder {root} holds no {' or '.join(TABLES)}, nor does a folder in it.")
-    tables = {name: (folder, _read_rows(folder)) for name, folder in folders.items()}
-    labels = {label for _, rows in tables.values() for row in rows for label in row.labels}
+    rows = {name: _read_rows(folder) for name, folder in folders.items()}
+    labels = {label for of_set in rows.values() for row in of_set for label in row.labels}
     if not labels:
         raise LabelsError(f"no table in {root} gives a picture a label.")
-    return ImageFolder(choose_classes(classes, labels), tables)
+    chosen = choose_classes(classes, labels)
+    records = {
+        name: labelled_records(((row.file_name, folder / row.file_name, {*row.labels}) for row in rows[name]), chosen)
+        for name, folder in folders.items()
+    }
+    return ImageFolder("imagefolder", chosen, records, partial(count_unnamed, folders.values(), records), rows)
 
 
 def _folders(root: Path) -> dict[str, Path]:
     """Return the folders of sets by name: those with a table."""
-    return {one.name: one for one in sorted(root.iterdir()) if not is_system_name(one.name) and _table(one)}
+    return {
+        folder.name: folder for folder in sorted(root.iterdir()) if not is_system_name(folder.name) and _table(folder)
+    }
 
 
 def _table(folder: Path) -> Path | None:
@@ -236,7 +213,7 @@ def _row(where: str, values: Any) -> MetadataRow:
     listed = [label.strip() for label in several.split(",")] if isinstance(several, str) else several
     single = values.get("label")
     raw = [*([] if single in (None, "") else [single]), *_list(where, "labels", listed)]
-    labels = tuple(one for label in raw if (one := table_label(_name(where, label), where)))
+    labels = tuple(named for label in raw if (named := table_label(_name(where, label), where)))
     labels += tuple(_name(where, label) for label in _categories(where, objects))
     for label in labels:
         check_file_name("class", label, where)
@@ -282,7 +259,7 @@ def _boxes(row: MetadataRow) -> list[ObjectRow]:
     if not isinstance(angles, list) or len(angles) != len(boxes):
         raise AnnotationError(f"{row.where}: rotation must be a list of one angle per box, got {str(angles)[:60]}.")
     corners = [ROTATED if is_rotated(angle) else _corners(box) for box, angle in zip(boxes, angles, strict=True)]
-    return [(name, one, False) for name, one in zip(names, corners, strict=True)]
+    return [(name, box, False) for name, box in zip(names, corners, strict=True)]
 
 
 def _corners(box: Any) -> object:

@@ -2,16 +2,19 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.catalog import GroundTruth, ImageRecord, PresentClasses
+from lapsvm.catalog import PICTURE_SUFFIXES, GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
 from lapsvm.files import as_on_disk, is_system_name
 
 from .names import check_set, image_id_of, order_sets
 
+SUFFIXES = frozenset(PICTURE_SUFFIXES)
+"""Suffixes of pictures, in either case; other files are skipped."""
+DEPTH = 2  # the folders of sets, and in them those of classes
 HIDDEN, BARE, UNNAMED = "hidden", "without a suffix", "pictures in no row of the table"
 
 
@@ -89,43 +92,24 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
     return list(records.values())
 
 
-def count_ignored(root: Path, suffixes: frozenset[str], depth: int) -> dict[str, int]:
-    """Return kind -> number of files in a folder that are no pictures, the most frequent kind first.
+def count_ignored(root: Path) -> dict[str, int]:
+    """Return kind -> number of files in a folder of sets or classes that are no pictures, the most frequent kind first.
 
-    Parameters
-    ----------
-    root : Path
-    suffixes : frozenset of str
-        Suffixes of pictures, in lower case.
-    depth : int
-        Levels of subfolders that are read. Links are followed, hidden folders are not read.
-
-    Returns
-    -------
-    dict of str to int
-        A kind is a suffix in lower case, "hidden" (files and folders that systems leave) or "without a suffix".
+    A kind is a suffix in lower case, "hidden" (files and folders that systems leave) or "without a suffix". Links are
+    followed, hidden folders are not read.
     """
-    counts = Counter(kind for kind in _kinds(root, depth) if kind not in suffixes)
+    counts = Counter(kind for kind in _kinds(root, DEPTH) if kind not in SUFFIXES)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def count_unnamed(root: Path, named: Collection[Path], suffixes: frozenset[str]) -> dict[str, int]:
-    """Return the number of pictures below a folder that a table does not name, as {kind: number}; {} for none.
+def count_unnamed(roots: Iterable[Path], records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, int]:
+    """Return the number of pictures below folders that are in no row of a table, as {kind: number}; {} for none.
 
-    Parameters
-    ----------
-    root : Path
-    named : collection of Path
-        The pictures that the table names.
-    suffixes : frozenset of str
-        Suffixes of pictures, in lower case.
+    `records` are those of the rows, by set.
     """
-    known = {os.path.normpath(path) for path in named}
-    count = sum(
-        _kind(name) in suffixes and os.path.normpath(os.path.join(folder, name)) not in known
-        for folder, _, names in os.walk(root)
-        for name in names
-    )
+    known = {os.path.normpath(record.path) for of_set in records.values() for record in of_set}
+    files = (os.path.join(folder, name) for root in roots for folder, _, names in os.walk(root) for name in names)
+    count = sum(_kind(os.path.basename(file)) in SUFFIXES and os.path.normpath(file) not in known for file in files)
     return {UNNAMED: count} if count else {}
 
 

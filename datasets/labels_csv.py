@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 from lapsvm.errors import LabelsError
 from lapsvm.texts.reading import read_text
 
-from .folder import SUFFIXES
 from .labelled import LabelledPictures, count_unnamed, labelled_records
 from .names import check_file_name, check_folder, check_picture_path, choose_classes, table_label
 
@@ -88,11 +87,10 @@ def open_csv(
         raise LabelsError(f"table {root / TABLE} gives no picture a label.")
     chosen = choose_classes(classes, labels)
     records = {
-        set_name: labelled_records(((image, root / image, own) for image, own in pictures.items()), chosen)
+        set_name: labelled_records(((image, root / image, labels) for image, labels in pictures.items()), chosen)
         for set_name, pictures in sets.items()
     }
-    named = [record.path for of_set in records.values() for record in of_set]
-    return LabelledPictures("csv", chosen, records, partial(count_unnamed, root, named, SUFFIXES))
+    return LabelledPictures("csv", chosen, records, partial(count_unnamed, [root], records))
 
 
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:

@@ -39,7 +39,8 @@ def check_set(set_name: str, sets: Sequence[str]) -> None:
     """Raise OptionError unless `set_name` is one of `sets`."""
     if set_name not in sets:
         raise OptionError(
-            f"set {set_name!r} does not exist; choose from {_listed(sets)} by --train-set, or by --test-set."
+            f"set {set_name!r} does not exist; choose from {_listed(sets)} by the parameter train_set, or by "
+            "the parameter test_set."
         )
 
 

@@ -116,7 +116,7 @@ class VocDataset:
         if missing:
             raise AnnotationError(f"annotation {folder / missing[0]}.xml is not there.")
         files = {image_id: read_voc_file(folder / f"{image_id}.xml") for image_id in image_ids}
-        rows = {key: [(one.name, one.box, one.difficult) for one in file.objects] for key, file in files.items()}
+        rows = {key: [(item.name, item.box, item.difficult) for item in file.objects] for key, file in files.items()}
         sizes = {key: file.size for key, file in files.items() if file.size is not None}
         return truth_by_class(rows, self.classes, sizes=sizes)
 
@@ -249,7 +249,7 @@ def _read_list(path: Path, flagged: bool) -> dict[str, int]:
     for where, (image_id, *rest) in _lines(path):
         if len(rest) != flagged or not _FLAGS.keys() >= set(rest):
             rule, got = "a picture id and 1, -1 or 0" if flagged else "one picture id", " ".join([image_id, *rest])
-            raise LabelsError(f"{where}: must be {rule}, got {got!r}.")
+            raise LabelsError(f"{where}: must be {rule}, got {got[:60]!r}.")
         check_image_id(image_id, where)
         if image_id in flags:
             raise LabelsError(f"{where}: a picture must be named once, got {image_id!r} again.")

@@ -44,7 +44,9 @@ def write_pictures(root: Path, pictures: Iterable[VocPicture]) -> dict[str, Sequ
         quality = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
         encoded = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), quality)[1]
         (root / "JPEGImages" / f"{image_id}.jpg").write_bytes(encoded.tobytes())
-        (root / "Annotations" / f"{image_id}.xml").write_text(_annotation(image_id, pixels, objects), encoding="utf-8")
+        (root / "Annotations" / f"{image_id}.xml").write_text(
+            annotation(image_id, pixels.shape, objects), encoding="utf-8"
+        )
         written[image_id] = objects
     return written
 
@@ -66,9 +68,9 @@ def _flag(name: str, objects: Sequence[VocObject]) -> int:
     return 0 if all(difficult) else 1
 
 
-def _annotation(image_id: str, pixels: Pixels, objects: Sequence[VocObject]) -> str:
-    """Return the text of an annotation file."""
-    height, width = pixels.shape[:2]
+def annotation(image_id: str, shape: Sequence[int], objects: Sequence[VocObject]) -> str:
+    """Return the text of the annotation file of a picture whose shape begins with its height and width."""
+    height, width = shape[:2]
     parts = (_OBJECT.format(*item.corners, name=item.name, difficult=item.difficult) for item in objects)
     return _ANNOTATION.format(image_id=image_id, width=width, height=height, objects="".join(parts))
 

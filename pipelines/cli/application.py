@@ -20,7 +20,8 @@ import typer
 
 from lapsvm.errors import LapsvmError
 
-from ..run.limits import printable
+from ..run.limits import one_line
+from .flags import with_flags
 from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, Farewell, leave
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
@@ -55,7 +56,7 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
         status = app(arguments, standalone_mode=False, prog_name=name) or 0
         return (FAILED if status and _is_completion(arguments) else status), ""
     except LapsvmError as error:
-        reason = str(error)
+        reason = with_flags(str(error))
     except OSError as error:
         if _lost_its_reader(error):
             return UNHEARD, ""
@@ -73,7 +74,7 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
             return UNHEARD, ""
         # code that users bring: a data set's reader, a network
         reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
-    return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
+    return FAILED, "lapsvm: " + one_line(reason)
 
 
 def _lost_its_reader(error: BaseException | None) -> bool:
@@ -95,7 +96,7 @@ def _is_completion(arguments: list[str]) -> bool:
 def check_device(name: str) -> None:
     """Raise OptionError unless the device is available."""
     if name == "cuda":
-        from lapsvm.features.extractors.torch_network import choose_device
+        from lapsvm.features.extractors.torch_running import choose_device
 
         choose_device(name)
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -11,14 +12,16 @@ from typer.core import TyperCommand
 
 from ..run.option import REQUIRED, Option, Several
 from ..run.options import options_of, settings_of, shown_in_help
+from .answer import STDOUT, Outcome, answering, give, print_json
 from .parsing import assigned_values
 
-ALL = "lapsvm.help_all"
+ALL, WORDS = "lapsvm.help_all", "lapsvm.words"  # of the context: help shows all; the words after the verb
 OTHER = "Help"
+JSON = "--json"
 ASSIGNMENTS = "assignments"  # the name of the option --set
 _METAVARS = {str: "TEXT", int: "N", float: "X"}
 NO_DEFAULTS = ("tune", "predict")  # the grids of tune, and what a model records, go before the settings
-Verb = Callable[[dict[str, Any]], None]
+Verb = Callable[[dict[str, Any]], Outcome | None]
 
 app = typer.Typer(
     name="lapsvm",
@@ -44,6 +47,14 @@ class PanelCommand(TyperCommand):
 
     most_used: frozenset[str] = frozenset()
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let the option of a file that JSON goes to stand alone; standard output is meant then."""
+        ctx.meta[WORDS] = tuple(args)
+        if any(parameter.name == "json_file" for parameter in self.params):
+            pairs = pairwise([*args, "--"])
+            args = [f"{JSON}={STDOUT}" if word == JSON and after.startswith("--") else word for word, after in pairs]
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of each panel."""
         panels: dict[str, list[tuple[str, str]]] = {}
@@ -64,13 +75,14 @@ class PanelCommand(TyperCommand):
 
 def add_verb(name: str) -> Callable[[Verb], Verb]:
     """Return a decorator that adds a function of all options to `app`, with the options that the table has for it."""
-    options = options_of(name)
+    options, settings = options_of(name), settings_of(name)
+    lists = [_lists_settings(name, settings)] if ASSIGNMENTS in {option.name for option in options} else []
     main = frozenset(option.name for option in options if shown_in_help(option, name))
 
     def decorate(verb: Verb) -> Verb:
-        shown = type("VerbCommand", (PanelCommand,), {"most_used": main | {"help", "help_all"}})
+        shown = type("VerbCommand", (PanelCommand,), {"most_used": main | {"help", "help_all", "help_settings"}})
         app.command(name, cls=shown)(
-            taking(verb, options, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name, settings=settings_of(name))
+            taking(verb, options, *lists, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name, settings=settings)
         )
         return verb
 
@@ -97,7 +109,8 @@ def taking(
                 option.check(values[option.name])
         if ASSIGNMENTS in values:
             values[ASSIGNMENTS] = assigned_values(values[ASSIGNMENTS], settings)
-        verb({option.name: values[option.name] for option in options})
+        with answering(command.__name__, wanted=bool(values.get("as_json")) or values.get("json_file") == STDOUT):
+            give(verb({option.name: values[option.name] for option in options}))
 
     parameters = [*(_parameter(option, defaults, settings) for option in options), *more]
     command.__name__, command.__doc__ = name or verb.__name__, verb.__doc__
@@ -112,6 +125,26 @@ def _show_all(ctx: typer.Context, given: bool) -> None:
         ctx.meta[ALL] = True
         typer.echo(ctx.get_help())
         raise typer.Exit
+
+
+def _lists_settings(verb: str, settings: Mapping[str, Option]) -> inspect.Parameter:
+    """Return the option that prints the settings of a verb and ends, whatever else is given."""
+
+    def show(ctx: typer.Context, given: bool) -> None:
+        if not given:
+            return
+        from .settings_list import settings_rows, settings_text
+
+        if JSON in ctx.meta[WORDS]:
+            print_json(Outcome(figures={"settings": settings_rows(verb, settings)}).entry(verb))
+        else:
+            typer.echo(settings_text(verb, settings))
+        raise typer.Exit
+
+    about = "List the settings that --set takes, and exit."
+    return _keyword(
+        "help_settings", bool, typer.Option("--help-settings", help=about, is_eager=True, callback=show), False
+    )
 
 
 def _keyword(name: str, kind: Any, typed: Any, default: Any) -> inspect.Parameter:

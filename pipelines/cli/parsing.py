@@ -1,14 +1,16 @@
 """The values that the options of a verb give."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import DependencyError, OptionError, install_extra
+from lapsvm.settings import former_name
 
-from ..run.option import Option, Several
+from ..run.option import SET, Option, Several
 from ..run.options import OPTIONS
 from ..run.settings import FILE, IMPORTED
 
@@ -59,10 +61,10 @@ def assigned_values(texts: Sequence[str], known: Mapping[str, Option]) -> dict[s
         if not equals:
             raise OptionError(f"option --set must be NAME=VALUE, got {text!r}.")
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            advice = f"; did you mean {near[0]}?" if near else ", see docs/reference/options.md."
+            near = former_name(name) or next(iter(get_close_matches(name, known, 1)), "")
+            advice = f"; did you mean {near}?" if near else "; --help-settings lists them."
             raise OptionError(f"option --set names no setting of this verb, got {name!r}{advice}")
-        option = known[name]
+        option = replace(known[name], flags=SET)  # messages name the setting, as it was typed
         parsed = _parsed(option, _typed(option, value))
         if option.several is Several.REPEATED:
             parsed = (*values.get(name, ()), *parsed)

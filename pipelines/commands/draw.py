@@ -12,11 +12,9 @@ import numpy as np
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels
 from lapsvm.detection.picture_scores import Detected
-from lapsvm.files import write_atomically
+from lapsvm.files import make_folder, write_atomically
 
 Rectangle = tuple[int, int, int, int]
-PROBABLE = 0.5
-"""Least probability of a drawn box where no threshold is given."""
 SOFTWARE = ("Software", "lapsvm predict")
 """Keyword and text of the first text chunk of a PNG; they identify drawings of this program."""
 COLOURS = (
@@ -123,7 +121,7 @@ def write_drawing(picture: Any, path: Path) -> None:
     """Write a picture as a PNG that `is_drawing` recognises."""
     from PIL.PngImagePlugin import PngInfo
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     content, metadata = BytesIO(), PngInfo()
     metadata.add_text(*SOFTWARE)
     picture.save(content, "PNG", pnginfo=metadata)
@@ -153,30 +151,32 @@ def drawn_boxes(detected: Mapping[str, Detected], least: float) -> list[DrawnBox
     least : float
         Least probability.
     """
-    best = max((one.scores.max(initial=0) for one in detected.values() if one.probabilities is None), default=0)
+    best = max(
+        (of_class.scores.max(initial=0) for of_class in detected.values() if of_class.probabilities is None), default=0
+    )
     drawn: list[DrawnBox] = []
-    for number, (name, found) in enumerate(detected.items()):
+    for number, (name, of_class) in enumerate(detected.items()):
         shown = shown_name(name, number + 1)
-        for index, strength in enumerate(_strengths(found, least, best).tolist()):
+        for index, strength in enumerate(_strengths(of_class, least, best).tolist()):
             if strength >= 0:
-                box = found.boxes[index].tolist()
-                drawn.append(DrawnBox(box, shown, _value(found, index), number, strength))
+                box = of_class.boxes[index].tolist()
+                drawn.append(DrawnBox(box, shown, _value(of_class, index), number, strength))
     return sorted(drawn, key=lambda box: -box.strength)
 
 
-def _strengths(found: Detected, least: float, best: float) -> Array:
+def _strengths(detections: Detected, least: float, best: float) -> Array:
     """Return the strength of each box in [0, 1]; negative for those that are not drawn."""
-    if found.probabilities is None:
-        return found.scores / best * 2 - 1 if best > 0 else np.full(len(found.scores), -1.0)
+    if detections.probabilities is None:
+        return detections.scores / best * 2 - 1 if best > 0 else np.full(len(detections.scores), -1.0)
     room = max(1 - least, 1e-9)  # a threshold of 1 draws what is certain
-    return np.asarray((found.probabilities - least) / room)
+    return np.asarray((detections.probabilities - least) / room)
 
 
-def _value(found: Detected, index: int) -> str:
+def _value(detections: Detected, index: int) -> str:
     """Return the probability of a box in whole percent, rounded down, or its score."""
-    if found.probabilities is None:
-        return f"{found.scores[index]:.2f}"
-    return f"{int(100 * found.probabilities[index])}%"
+    if detections.probabilities is None:
+        return f"{detections.scores[index]:.2f}"
+    return f"{int(100 * detections.probabilities[index])}%"
 
 
 # ---- labels: their text, font and places ----
@@ -242,7 +242,7 @@ def place_label(
         The other labels.
     """
     places = list(_places(box, label, picture))
-    return next((place for place in places if not any(_overlap(place, other) for other in taken)), places[0])
+    return next((spot for spot in places if not any(_overlap(spot, other) for other in taken)), places[0])
 
 
 def _places(box: Sequence[float], label: tuple[int, int], picture: tuple[int, int]) -> Iterator[Rectangle]:

@@ -12,13 +12,14 @@ from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_
 from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
+from ..cli.answer import STDOUT, Outcome
 from ..cli.parsing import check_in_folder, chosen_metrics
 from ..results.tables import print_table
 from ..run.options import options_of
 from ..run.progress import Reporter
 
 FORMS = {
-    "--out": ("out", "root", "boxes", "metrics", "precision"),
+    "--out": ("out", "root", "boxes", "metrics", "precision", "json_file"),
     "--root": ("root", "set_name", "results", "iou", "json_file"),
     "--coco": ("coco", "results", "metrics", "iou", "json_file"),
 }
@@ -34,17 +35,19 @@ def chosen_form(options: Mapping[str, Any]) -> str:
     if form is None:
         raise OptionError(f"{USAGE}.")
     for option in given:
-        if option.name not in FORMS[form]:
+        is_second = form == "--out" and option.name == "json_file" and options["json_file"] != STDOUT
+        if option.name not in FORMS[form] or is_second:  # figures of a run have their file
             raise OptionError(f"option {option.flag} does not go with {form}: {USAGE}.")
     if form != "--out" and options["results"] is None:
         raise OptionError(f"option {form} needs --results: {USAGE}.")
     return form
 
 
-def evaluate_files(options: Mapping[str, Any]) -> None:
+def evaluate_files(options: Mapping[str, Any]) -> Outcome:
     """Evaluate result files of any program, in VOC layout or as COCO files."""
     iou, results, quiet = 0.5 if options["iou"] is None else options["iou"], options["results"], options["quiet"]
-    if (json_file := options["json_file"]) is not None:
+    json_file = None if options["json_file"] == STDOUT else options["json_file"]
+    if json_file is not None:
         check_in_folder("--json", json_file)
     if options["coco"] is None:
         set_name = options["set_name"] or "test"
@@ -56,6 +59,7 @@ def evaluate_files(options: Mapping[str, Any]) -> None:
         write_json(json_file, table)
     if not quiet:
         print_table(table, f"{title}, IoU {iou:g}")
+    return Outcome({} if json_file is None else {"figures": json_file}, table)
 
 
 def evaluate_voc_files(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> dict[str, Any]:
@@ -71,14 +75,16 @@ def evaluate_voc_files(root: Path, set_name: str, results: Path, iou: float, qui
     iou : float
     quiet : bool
     """
-    found = read_results(results, set_name)
-    truth = open_dataset("voc", root, classes=tuple(found), test_set=set_name, boxes_only=True).ground_truth(set_name)
+    detections = read_results(results, set_name)
+    truth = open_dataset("voc", root, classes=tuple(detections), test_set=set_name, boxes_only=True).ground_truth(
+        set_name
+    )
     if truth is None:
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
-    table = class_table(evaluate_voc(found, truth, iou).rows())
-    missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(found))
+    table = class_table(evaluate_voc(detections, truth, iou).rows())
+    missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
     if missing:
         table["missing"] = missing
         Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
@@ -113,8 +119,8 @@ def evaluate_coco(
     metrics : sequence of "voc", "coco"
     quiet : bool, default True
     """
-    file = read_coco(truth, boxes=True, strict=False)
-    usable = tuple(one for one in file.annotations if one.corners is not None)
+    file = read_coco(truth, boxes=True)
+    usable = tuple(annotation for annotation in file.annotations if annotation.corners is not None)
     rows = read_coco_results(results, file)
     if file.faults.keys() - {CROWD}:
         _say_left_out(Reporter(quiet), str(truth), fault_sentence(file), is_empty=not usable)

@@ -9,19 +9,13 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection.export import (
-    AnnotatedPicture,
-    Annotations,
-    BoxChoice,
-    check_export,
-    clip_boxes,
-    write_export,
-)
+from lapsvm.detection.export import AnnotatedPicture, Annotations, BoxChoice, check_export, clip_boxes, write_export
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import Detections
 from lapsvm.files import check_vacant
 from lapsvm.pictures.reading import seen_header
 
+from ..cli.answer import Outcome
 from ..results.detections import read_detections, stored_probabilities
 from ..run.context import RunContext
 from ..run.limits import counted
@@ -54,7 +48,7 @@ class ClassDetections:
         return cls(detections, {name: np.array(group, dtype=np.intp) for name, group in rows.items()}, probabilities)
 
 
-def export_run(options: Mapping[str, Any]) -> None:
+def export_run(options: Mapping[str, Any]) -> Outcome:
     """Write detections of a run for another program.
 
     Parameters
@@ -74,6 +68,9 @@ def export_run(options: Mapping[str, Any]) -> None:
         As `write_export`.
     """
     format_name, copy = options["format_name"], options["copy"]
+    for name in ("inputs", "precision"):
+        if options[name] is not None:
+            raise OptionError(f"option --{name} is for the format onnx, got the format {format_name}.")
     check_export(format_name, copy, others=["onnx"])
     check_vacant(options["to"])
     choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
@@ -81,8 +78,8 @@ def export_run(options: Mapping[str, Any]) -> None:
     data = context.data
     chosen_set = checked_set(context, options["set_name"])
     detections = {
-        name: ClassDetections.grouped(found, stored_probabilities(context.run, chosen_set, name, found))
-        for name, found in read_detections(context, "export", chosen_set).items()
+        name: ClassDetections.grouped(of_class, stored_probabilities(context.run, chosen_set, name, of_class))
+        for name, of_class in read_detections(context.stored, "export", chosen_set).items()
     }
     _check_labels(data.records[chosen_set], choice, chosen_set)
     pictures, n_rotated = _annotated_pictures(context, chosen_set, detections, choice)
@@ -91,6 +88,8 @@ def export_run(options: Mapping[str, Any]) -> None:
         raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
     write_export(annotations, options["to"], format_name, copy=copy)
     _report(annotations, len(data.records[chosen_set]), n_rotated, options["to"], context.reporter)
+    figures = {"set": chosen_set, "pictures": len(pictures), "boxes": annotations.n_boxes}
+    return Outcome({"annotations": options["to"]}, figures)
 
 
 def checked_set(context: RunContext, set_name: str | None) -> str:
@@ -134,7 +133,7 @@ def _annotated_pictures(
         (note,) = counted(
             resized, "pictures have changed their size since the run was made, so its boxes are not theirs"
         )
-        raise UnusableError(f"{note}; {anew_command(context)}.")
+        raise UnusableError(f"{note}; {anew_command(context.run)}.")
     return tuple(pictures), n_rotated
 
 

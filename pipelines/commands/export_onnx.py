@@ -1,8 +1,8 @@
 """The detector of a run as one ONNX file, compared with the run before it appears."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b, sha256
 from importlib.metadata import metadata
 from pathlib import Path
@@ -10,37 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Float64
-from lapsvm.boxes import iou
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection import Predictor, score_many
-from lapsvm.detection.onnx_file import FORMAT, FileContent, OnnxDetector, detector_file
+from lapsvm.detection import Predictor
+from lapsvm.detection.onnx_file import FORMAT, INPUTS, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
-from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.prepared import prepare_windows
-from lapsvm.errors import DataError, OptionError, SettingsError
-from lapsvm.evaluation import Detections, evaluate_voc
-from lapsvm.evaluation.tables import mean
+from lapsvm.detection.onnx_file.quantisation import quantised_network
+from lapsvm.errors import OptionError, SettingsError
+from lapsvm.features import recorded_description
 from lapsvm.features.extractors.efficientnet import KIND
 from lapsvm.features.extractors.efficientnet.extractor import PACKAGE, network_file
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
-from lapsvm.windows.proposals import picture_windows
+from lapsvm.windows.proposals import FINE
 
+from ..cli.answer import Outcome
 from ..cli.parsing import check_in_folder
-from ..results.known_boxes import AnnotatedBoxes, Truth, known_boxes
+from ..results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
 from ..run.context import RunContext
+from . import onnx_precision
 from .export import checked_set
+from .onnx_comparison import COMPARED, EQUAL, Compared, compare_picture, summary
+from .onnx_precision import FLOAT32, INT8
 
-COMPARED = 40  # pictures on which the file's own windows are measured
-EQUAL = 20  # of these, pictures on which the scores of given windows must be equal
-_TOLERANCE = 1e-4  # largest difference of two scores that are equal
-_SAME_PLACE = 0.5  # IoU of two best boxes that agree
+_Parts = tuple[FileContent, bytes, str, dict[str, str]]
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 _ANNOTATIONS_ONLY = ("threshold", "per_class", "labelled_only", "copy")
-
-_Found = list[tuple[Float64, Float64]]
-"""Boxes (m, 4) and scores (m,) of each class."""
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -56,7 +50,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     check_in_folder("--to", to)
 
 
-def export_detector(options: Mapping[str, Any]) -> None:
+def export_detector(options: Mapping[str, Any]) -> Outcome:
     """Write the detectors of a run, with their network, as one ONNX file.
 
     Parameters
@@ -79,32 +73,66 @@ def export_detector(options: Mapping[str, Any]) -> None:
     out, to = options["out"], options["to"]
     context = RunContext.opened(out, "export", options["root"], quiet=options["quiet"])
     reporter, chosen_set = context.reporter, checked_set(context, options["set_name"])
-    known = known_boxes(context, chosen_set)  # refused before the comparison, which takes a minute
+    known = known_boxes(
+        BoxSource.of(context.stored, reporter.say), chosen_set
+    )  # refused before the comparison, which takes a minute
     predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
     network, name = _network(predictor, context.settings.features.extractors)
-    content = detector_file(_content(predictor), network, name, _metadata(predictor, network, name))
-    detector = OnnxDetector(content)
-    pictures = _spread(context.data.records[chosen_set])
-    compared: list[_Compared] = []
+    parts = _content(predictor), network, name, _metadata(predictor, network, name)
+    inputs = options["inputs"] or INPUTS[0]
+    content = detector_file(*parts, inputs)
+    detector, scorer = OnnxDetector(content), OnnxDetector(detector_file(*parts, "all"))
+    pictures = _spread(context.data.records[chosen_set], COMPARED)
+    compared: list[Compared] = []
     with reporter.bar("compare", len(pictures), "pictures") as bar:
         for number, record in enumerate(pictures):
-            compared.append(_compare_picture(predictor, detector, record, equal=number % (COMPARED // EQUAL) == 0))
+            compared.append(
+                compare_picture(predictor, (detector, scorer), record, equal=number % (COMPARED // EQUAL) == 0)
+            )
             bar.step()
-    for line in _summary(compared, [one.class_name for one in predictor.detectors], known):
+    classes = [detector.class_name for detector in predictor.detectors]
+    lines = list(summary(compared, classes, known))
+    for line in lines:
         reporter.say(line)
+    figures: dict[str, Any] = {"classes": classes, "compared": lines}
+    if options["precision"] == INT8:
+        content, figures["precision"] = _in_int8(context, parts, content, inputs, chosen_set, known)
     write_atomically(to, content)
-    reporter.say(f"{to}: {len(content) / 1e6:.1f} MB, {len(predictor.detectors)} classes")
+    reporter.say(f"{to}: {len(content) / 1e6:.1f} MB, {len(classes)} classes")
+    return Outcome({"detector": to}, figures)
 
 
-def _spread(records: Sequence[ImageRecord]) -> list[ImageRecord]:
-    """Return some pictures of a set, evenly spread over it."""
-    places = np.unique(np.linspace(0, len(records) - 1, min(COMPARED, len(records))).round().astype(int))
-    return [records[place] for place in places]
+def _in_int8(
+    context: RunContext, parts: _Parts, before: bytes, inputs: str, chosen_set: str, known: AnnotatedBoxes | None
+) -> tuple[bytes, dict[str, dict[str, float]]]:
+    """Return the file with its network in int8 and how it compares with the one before, which is reported, too."""
+    content, network, name, described = parts
+    records, reporter = context.data.records, context.reporter
+    taught = _spread(records[context.settings.data.train_set], onnx_precision.CALIBRATED)
+    reporter.say(f"int8: the ranges between the network's layers are measured on {len(taught)} training pictures")
+    small = quantised_network(network, name, content, (record.pixels() for record in taught))
+    after = detector_file(replace(content, in_8_bits=True), small, name, described | {"precision": INT8}, inputs)
+    compared, timed = onnx_precision.compare_precisions(
+        (before, after), _spread(records[chosen_set], onnx_precision.COMPARED), reporter
+    )
+    classes = [detector.class_name for detector in content.detectors]
+    has_boxes = known if known is not None and known.pictures else None
+    sizes = len(before), len(after)
+    figures = onnx_precision.precision_figures(compared, timed, sizes, classes, has_boxes)
+    for line in onnx_precision.precision_lines(figures, len(compared)):
+        reporter.say(line)
+    return after, figures
+
+
+def _spread(records: Sequence[ImageRecord], count: int) -> list[ImageRecord]:
+    """Return so many pictures of a set, evenly spread over it."""
+    places = np.unique(np.linspace(0, len(records) - 1, min(count, len(records))).round().astype(int))
+    return [records[index] for index in places]
 
 
 def _network(predictor: Predictor, texts: Sequence[str]) -> tuple[bytes, str]:
     """Return the ONNX file of the run's network, and its name; SettingsError if the file has changed."""
-    network_passes(predictor.extractor.describe(), predictor.detectors)  # refuses what is no network
+    network_passes(recorded_description(predictor.extractor), predictor.detectors)  # refuses what is no network
     spec = parse_spec(texts[0])
     if spec.kind == KIND:
         return network_file(), KIND
@@ -119,11 +147,13 @@ def _network(predictor: Predictor, texts: Sequence[str]) -> tuple[bytes, str]:
 def _content(predictor: Predictor) -> FileContent:
     """Return what the file computes."""
     detectors, detection = predictor.detectors, predictor.detection
-    thresholds = sorted({own.nms_threshold for own in detection})
+    thresholds = sorted({rule.nms_threshold for rule in detection})
     if len(thresholds) > 1:
         raise SettingsError(f"the classes must share one nms_threshold for the format onnx, got {thresholds}.")
-    passes = network_passes(predictor.extractor.describe(), detectors)
-    return FileContent(detectors, detection, passes, predictor.windows.max_side, predictor.windows.max_area)
+    passes = network_passes(recorded_description(predictor.extractor), detectors)
+    windows = predictor.windows
+    fine_side = windows.proposal_side if windows.method in FINE else 0
+    return FileContent(detectors, detection, passes, windows.max_side, windows.max_area, fine_side)
 
 
 def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]:
@@ -138,95 +168,7 @@ def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]
         "weights_blake2b": blake2b(weights, digest_size=16).hexdigest(),
         "network": name,
         "network_source": source,
+        "precision": FLOAT32,
         "network_licence": licence,
         "network_sha256": sha256(network).hexdigest(),
     }
-
-
-# ---- the file beside the run: equal scores of given windows, and what its own windows cost ----
-@dataclass(frozen=True)
-class _Compared:
-    """One picture's detections by both.
-
-    Attributes
-    ----------
-    record : ImageRecord
-    predicted, exported : _Found
-        By the run's proposals, and by the file's own windows.
-    difference : float
-        The largest one of the scores of the run's proposals; NaN where they were not compared.
-    """
-
-    record: ImageRecord
-    predicted: _Found
-    exported: _Found
-    difference: float
-
-
-def _compare_picture(predictor: Predictor, detector: OnnxDetector, record: ImageRecord, *, equal: bool) -> _Compared:
-    """Return a picture's detections by both.
-
-    Raises
-    ------
-    DataError
-        If `equal` is asked for and the scores of the same windows differ by more than `_TOLERANCE`.
-    """
-    pixels = record.pixels()
-    windows = picture_windows(pixels, predictor.windows, predictor.seed)
-    picture = prepare_windows(pixels, windows, predictor.windows.max_side, predictor.extractor)
-    scores = score_many(predictor.detectors, picture.features())
-    difference = float("nan")
-    if equal:
-        difference = float(np.abs(detector.window_scores(pixels, picture.boxes) - scores).max(initial=0.0))
-        if not difference <= _TOLERANCE:
-            raise DataError(
-                f"the exported scores must equal the run's to {_TOLERANCE:g}, but those of picture {record.id!r} "
-                f"differ by {difference:.2g}; the file is not written."
-            )
-    pairs = zip(scores.T, predictor.detection, strict=True)
-    own = [detect_windows(of_class, picture.boxes, settings) for of_class, settings in pairs]
-    return _Compared(record, own, detector.detect(pixels), difference)
-
-
-def _summary(compared: Sequence[_Compared], classes: Sequence[str], known: AnnotatedBoxes | None) -> Iterator[str]:
-    """Yield the lines that say how the file compares with the run."""
-    differences = [one.difference for one in compared if not np.isnan(one.difference)]
-    yield f"scores of given windows: largest difference {max(differences):.1g} in {len(differences)} pictures"
-    yield from _agreement(compared, classes)
-    if known is not None and known.pictures:
-        yield from _average_precision(compared, classes, known)
-
-
-def _agreement(compared: Sequence[_Compared], classes: Sequence[str]) -> Iterator[str]:
-    """Yield the share of pictures of each class where both best boxes are in the same place."""
-    same = [
-        iou(one.predicted[column][0][:1], one.exported[column][0][:1]).max(initial=0.0) >= _SAME_PLACE
-        for one in compared
-        for column, name in enumerate(classes)
-        if one.record.labels.get(name) == 1
-    ]
-    if same:
-        yield f"own windows: the best box of predict and of the file overlap by half in {sum(same)} of {len(same)}"
-
-
-def _average_precision(compared: Sequence[_Compared], classes: Sequence[str], known: AnnotatedBoxes) -> Iterator[str]:
-    """Yield the VOC AP of both, the mean over the classes that the pictures with known boxes show."""
-    inside = [one for one in compared if one.record.id in known.pictures]
-    ids = {one.record.id for one in inside}
-    truth = {name: {key: of for key, of in known.truth[name].items() if key in ids} for name in classes}
-    own = _mean_ap({one.record.id: one.predicted for one in inside}, classes, truth)
-    exported = _mean_ap({one.record.id: one.exported for one in inside}, classes, truth)
-    if own is not None and exported is not None:
-        yield (
-            f"own windows: VOC AP {exported:.3f} in {len(inside)} pictures, {exported - own:+.3f} from predict's "
-            f"{own:.3f}; give boxes to the file where that is too low"
-        )
-
-
-def _mean_ap(found: Mapping[str, _Found], classes: Sequence[str], truth: Truth) -> float | None:
-    """Return the mean VOC AP of the classes that have objects, from picture -> detections."""
-    by_class = {
-        name: Detections.from_images((key, *of_picture[column]) for key, of_picture in found.items())
-        for column, name in enumerate(classes)
-    }
-    return mean(result.ap_area for result in evaluate_voc(by_class, truth).classes.values())

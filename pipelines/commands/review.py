@@ -15,6 +15,7 @@ from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.errors import OptionError
 from lapsvm.files import open_regular
 
+from ..cli.answer import Outcome, give
 from ..cli.parsing import check_in_folder
 from ..cli.signals import Farewell
 from ..results.verified import CHOSEN
@@ -23,10 +24,11 @@ from ..review.mended.verdicts import MendedExport, unseen_pictures
 from ..review.server import ReviewServer
 from ..review.session import ReviewSession
 from ..run.context import RunContext
+from ..run.progress import Reporter
 from ..run.verdicts import Verdict, add_verdicts, check_own_verdicts, merge_verdicts
 
 
-def review_run(options: Mapping[str, Any]) -> None:
+def review_run(options: Mapping[str, Any]) -> Outcome | None:
     """Serve the page until the command is interrupted; with ``--page`` or ``--merge`` do that alone.
 
     Raises OptionError if options exclude each other, and as `ReviewSession`, `merge_verdicts` and `ReviewServer`.
@@ -41,18 +43,17 @@ def review_run(options: Mapping[str, Any]) -> None:
     context.memory, run = options["memory"], context.run
     with run.lock("lapsvm review"):
         if options["merge"]:
-            _merge(options, context)
-            return
+            return _merge(options, context)
         check_own_verdicts(run)
-        session = ReviewSession(context, options["class_name"])
+        session = ReviewSession(context.stored, options["class_name"])
         if options["page"]:
-            _write(session, options["page"])
-        else:
-            run.files.claim([run.verdicts_file])
-            _serve(session, options["port"] or 0, browse=not options["no_browser"])
+            return _write(session, options["page"], context.reporter)
+        run.files.claim([run.verdicts_file])
+        _serve(session, context, options["port"] or 0, browse=not options["no_browser"])
+        return None
 
 
-def _merge(options: Mapping[str, Any], context: RunContext) -> None:
+def _merge(options: Mapping[str, Any], context: RunContext) -> Outcome:
     path, run = options["merge"], context.run
     if path.is_dir() or path.suffix in (".json", ".xml"):
         new = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
@@ -60,9 +61,15 @@ def _merge(options: Mapping[str, Any], context: RunContext) -> None:
         new = merge_verdicts(run, path, context.usable_verdicts)
     next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if new else ""
     context.reporter.say(f"review: {len(new)} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
-    chosen = sum(one.order != "random" for one in new)
+    chosen = sum(picture.order != "random" for picture in new)
     if chosen:
         context.reporter.say(f"review: {chosen:,} {CHOSEN}.")
+    return Outcome({"verdicts": run.verdicts_file} if new else {}, {"new": len(new)}, _training(context) if new else ())
+
+
+def _training(context: RunContext) -> tuple[str, ...]:
+    """Return the words of the command that trains on verdicts."""
+    return "lapsvm", "run", "--out", str(context.run.path)
 
 
 def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) -> list[Verdict]:
@@ -71,10 +78,10 @@ def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) ->
     hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
     mended = MendedExport(path, hashes, context.data.classes)
     verdicts = mended.verdicts(context.verdicts, accept_unchanged=accept_unchanged)
-    unseen = unseen_pictures(verdicts, context.training_pictures)
+    unseen = unseen_pictures(verdicts, context.stored.training_pictures)
     for sentence in [*mended.sentences, *unseen.values()]:
         context.reporter.say(f"review: {path} ({mended.format_name}): {sentence}")
-    return add_verdicts(context.run, [one for one in verdicts if one.picture not in unseen])
+    return add_verdicts(context.run, [verdict for verdict in verdicts if verdict.picture not in unseen])
 
 
 def _check_page(path: Path) -> None:
@@ -86,22 +93,26 @@ def _check_page(path: Path) -> None:
                 raise OptionError(f"option --page must name a new file, or a page of this kind, got {path}.")
 
 
-def _write(session: ReviewSession, path: Path) -> None:
+def _write(session: ReviewSession, path: Path, reporter: Reporter) -> Outcome:
     """Write the page as one file."""
     count = write_page(session, path)
-    out = session.context.run.path
-    session.context.reporter.say(
+    out = session.stored.folder.path
+    reporter.say(
         f"review: {path} holds {count} pictures; take its verdicts back with lapsvm review --out {out} --merge FILE."
+    )
+    return Outcome(
+        {"page": path}, {"pictures": count}, ("lapsvm", "review", "--out", str(out), "--merge", "verdicts.jsonl")
     )
 
 
-def _serve(session: ReviewSession, port: int, *, browse: bool) -> None:
+def _serve(session: ReviewSession, context: RunContext, port: int, *, browse: bool) -> None:
     """Serve the page, learn from what is said, and at the end say what is known."""
     Thread(target=session.prepare, daemon=True).start()
-    learning = session.learn()
+    learning = session.learn(context.workspace, context.open_extractor)
     with ReviewServer(session, port) as server:
         print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
-        out = shlex.quote(str(session.context.run.path))
+        give(Outcome({}, {"address": server.address}, _training(context)))
+        out = shlex.quote(str(context.run.path))
         Farewell.line = f"lapsvm: the review has ended, every verdict is saved; train on them: lapsvm run --out {out}"
         opened = _open_browser(server.address) if browse else None
         try:
@@ -112,9 +123,9 @@ def _serve(session: ReviewSession, port: int, *, browse: bool) -> None:
                 with suppress(OSError):
                     opened.unlink()
                     opened.parent.rmdir()
-            for index, one in enumerate(session.classes):
+            for index, of_class in enumerate(session.classes):
                 if figure := session.figure(index):
-                    session.context.reporter.say(f"review: {one.name}: {figure}")
+                    context.reporter.say(f"review: {of_class.name}: {figure}")
 
 
 def _open_browser(address: str) -> Path:

@@ -12,6 +12,7 @@ from lapsvm.features import load_projection, read_header
 from lapsvm.model_files import read_model
 from lapsvm.objectness.normal import FORMAT, VERSION
 
+from ..cli.answer import Outcome
 from ..fitting.fold_models import FoldModels
 from ..results.held_out import HeldOut
 from ..run.dataset import moved, open_run_data
@@ -19,9 +20,10 @@ from ..run.folder import RunFolder
 from ..run.ownership import is_of_another_program
 from ..run.progress import Reporter
 from ..shards.jobs import FileCheck, check_shard, failed_checks
+from .repair import advice, unsigned_checks
 
 
-def verify_run(options: Mapping[str, Any], threads: int) -> None:
+def verify_run(options: Mapping[str, Any], threads: int) -> Outcome:
     """Check every file of a run folder that carries a checksum.
 
     Parameters
@@ -29,7 +31,8 @@ def verify_run(options: Mapping[str, Any], threads: int) -> None:
     options : mapping
         Of the verb ``verify``. With ``pictures`` the pictures of the data set are decoded, too, and compared with the
         hashes in the shards. With ``remove`` damaged files and shards of changed pictures are removed, so that the next
-        run makes only them again; files that lapsvm did not write, and files behind links, stay.
+        run makes only them again; files that lapsvm did not write, and files behind links, stay. With ``repair`` so
+        are damaged files without a checksum, and what makes all of them again is said; what a person wrote stays.
     threads : int
 
     Raises
@@ -43,11 +46,13 @@ def verify_run(options: Mapping[str, Any], threads: int) -> None:
         reported before.
     """
     run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
-    pictures, remove = options["pictures"], options["remove"]
+    pictures, repair = options["pictures"], options["repair"]
+    remove = options["remove"] or repair
     jobs = list(_checks(run))
+    jobs += [job for job in unsigned_checks(run) if job[0].is_file()] if repair and jobs else []
     if not jobs:
         raise MissingError(f"run folder {run.path} holds neither shards nor models.")
-    removed = 0
+    removed: list[Path] = []
     with run.lock("lapsvm verify"):
         failures = failed_checks(reporter, "verify", jobs, threads)
         if pictures:
@@ -56,20 +61,26 @@ def verify_run(options: Mapping[str, Any], threads: int) -> None:
         lost = _lost(run)
         for path in lost:
             reporter.say(f"{path} is not there: it was lost, or the command that makes it was interrupted.")
+        gone = list(lost)
         for path, reason in failures:
             removable = run.files.owns(path) and not is_of_another_program(path)
             reporter.say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
             if remove and removable:
-                run.files.remove([path])
-                removed += 1
-    if len(failures) > removed:
+                gone += run.files.remove([path])
+                removed.append(path)
+        for sentence in advice(run, gone) if repair else ():
+            reporter.say(sentence)
+    if len(failures) > len(removed):
         kinds = "damaged, or made from other pictures" if pictures else "damaged"
         count = f"{len(failures)} of {len(jobs)} files are {kinds}, the first is {failures[0][0]}"
         raise ShardError(f"{count}; verify with --remove, then run again to make only these again.")
     if lost and not remove:
         count = f"{len(lost)} of {len(lost) + len(jobs)} files are not there, the first is {lost[0]}"
         raise ShardError(f"{count}; lapsvm run makes only these again.")
-    reporter.say(f"{len(jobs) - len(failures)} files are intact" + (f", {removed} removed." if removed else "."))
+    n_intact = len(jobs) - len(failures)
+    reporter.say(f"{n_intact} files are intact" + (f", {len(removed)} removed." if removed else "."))
+    again = ("lapsvm", "run", "--out", str(run.path)) if removed or lost else ()
+    return Outcome({}, {"intact": n_intact, "removed": list(map(str, removed))}, again)
 
 
 def _checks(run: RunFolder) -> Iterator[FileCheck]:

@@ -4,22 +4,23 @@ Each run trains with its settings and the constants that training chose for each
 training set, so the values of all runs are slightly optimistic. Cross-validation leaves refinement out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
+from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 
-from ..fitting.fit import Constants
+from ..fitting.fit import Constants, Trainer
 from ..fitting.fold_models import held_out_folds
 from ..fitting.selection import Trial, fit_trials
 from ..fitting.training_bags import training_bags
 from ..results.detectors import load_detectors, trained_tasks
-from ..run.context import RunContext
+from ..run.context import StoredRun, Workspace
 from ..run.dataset import label_vector
 from .differences import add_holm, t_test_row
 
@@ -27,7 +28,7 @@ Folds = dict[str, list[frozenset[str]]]  # class -> the held-out pictures of eac
 
 
 def compare_folds(
-    contexts: Sequence[RunContext], classes: Sequence[str], folds: int, seeds: int, seed: int
+    runs: Sequence[tuple[StoredRun, Workspace]], classes: Sequence[str], folds: int, seeds: int, seed: int
 ) -> dict[str, Any]:
     """Return held-out image APs of every run, class, seed and fold, with tests of their differences to the first run.
 
@@ -40,19 +41,20 @@ def compare_folds(
     SettingsError
         If the settings of a run differ from those of its models.
     """
-    chosen = [_chosen(context, classes) for context in contexts]
-    held_out = _class_folds(contexts[0], classes, folds, seeds, seed)
-    values = np.stack([_held_out_scores(*pair, classes, held_out) for pair in zip(contexts, chosen, strict=True)])
+    chosen = [_chosen(stored, classes) for stored, _ in runs]
+    held_out = _class_folds(runs[0][0], classes, folds, seeds, seed)
+    scores = [_held_out_scores(*run, constants, held_out) for run, constants in zip(runs, chosen, strict=True)]
+    values = np.stack(scores)
     rows = {name: _row(values[:, index], folds) for index, name in enumerate(classes)}
     for kind in ("plain", "corrected"):
         add_holm([difference[kind] for difference in row["differences"]] for row in rows.values())
     return {"folds": folds, "seeds": seeds, "classes": rows, "mean": _row(values.mean(axis=1), folds)}
 
 
-def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
+def _class_folds(stored: StoredRun, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
     """Return the held-out pictures of every class and fold, seed by seed."""
-    ids = np.array(context.shards(context.train_set).image_ids)
-    labels = _labels(context, ids.tolist(), classes)
+    ids = np.array(stored.shards(stored.train_set).image_ids)
+    labels = _labels(stored.training_pictures, ids.tolist(), classes)
     return {
         name: [
             frozenset(ids[held_out].tolist())
@@ -63,32 +65,35 @@ def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds:
     }
 
 
-def _labels(context: RunContext, ids: Sequence[str], classes: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+def _labels(
+    pictures: Mapping[str, ImageRecord], ids: Sequence[str], classes: Iterable[str]
+) -> dict[str, NDArray[np.int8]]:
     """Return class -> label of every picture."""
-    records = [context.training_pictures[image] for image in ids]
+    records = [pictures[image] for image in ids]
     return {name: label_vector(records, name) for name in classes}
 
 
 def _held_out_scores(
-    context: RunContext, chosen: Mapping[str, Constants], classes: Sequence[str], held_out: Folds
+    stored: StoredRun, workspace: Workspace, chosen: Mapping[str, Constants], held_out: Folds
 ) -> Float64:
     """Return one run's held-out image APs (classes, seeds * folds); all models train together."""
-    shards = context.shards(context.train_set)
-    labels = _labels(context, shards.image_ids, classes)
-    bags = training_bags(context, shards)[0]
+    shards, settings = stored.shards(stored.train_set), stored.settings
+    labels = _labels(stored.training_pictures, shards.image_ids, chosen)
+    bags = training_bags(workspace, settings, shards)[0]
+    trainer = Trainer(settings, workspace.reporter, stored.folder, shards.provenance)
     trials = [
         Trial(name, chosen[name], labels[name], np.array([image in fold for image in shards.image_ids]), number)
-        for name in classes
+        for name in chosen
         for number, fold in enumerate(held_out[name], start=1)
     ]
-    scores = [fit.image_ap for fit in fit_trials(context, f"{context.run.path.name}: folds", trials, bags)]
-    return np.array(scores).reshape(len(classes), -1)
+    scores = [fit.image_ap for fit in fit_trials(trainer, f"{stored.folder.path.name}: folds", trials, bags)]
+    return np.array(scores).reshape(len(chosen), -1)
 
 
-def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]:
+def _chosen(stored: StoredRun, classes: Sequence[str]) -> dict[str, Constants]:
     """Return the constants that training, not refinement, chose for each class."""
-    shards = context.shards(context.train_set)
-    detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))
+    shards = stored.shards(stored.train_set)
+    detectors = load_detectors(stored, "compare --folds", trained_tasks(stored, shards))
     models = {detector.class_name: detector for detector in detectors}
     return {name: _constants(models[name]) for name in classes}
 

@@ -17,12 +17,16 @@ from lapsvm.errors import OptionError, SettingsError, StageError
 from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.files import write_atomically
 
+from ..cli.answer import Outcome
 from ..results.draws import LEVEL, Figure, class_figures
 from ..results.evaluation import evaluate_set
-from ..results.known_boxes import known_boxes
+from ..results.known_boxes import BoxSource, known_boxes
 from ..run.checks import check_settings
-from ..run.context import RunContext
+from ..run.context import StoredRun, Workspace, open_stored
+from ..run.dataset import moved
+from ..run.folder import RunFolder
 from ..run.ownership import check_outside, table_files
+from ..run.progress import Reporter
 from .differences import measure_table
 from .folds import compare_folds
 from .output import comparison_markdown, comparison_svg, print_comparison
@@ -46,26 +50,28 @@ class ComparedRun:
     """One run of a comparison."""
 
     name: str
-    context: RunContext
+    stored: StoredRun
+    workspace: Workspace
+    boxes: BoxSource
 
     def set_name(self, role: str) -> str:
         """Return the name of the run's "test" or "train" set; the data may have none."""
-        data = self.context.settings.data
+        data = self.stored.settings.data
         return data.train_set if role == "train" else data.test_set
 
     def records(self, role: str) -> list[ImageRecord]:
         """Return the pictures of a set; none where there is no such set."""
-        return self.context.data.records.get(self.set_name(role), [])
+        return self.stored.data.records.get(self.set_name(role), [])
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds of training and refinement; None if the run has no times."""
-        timings = self.context.run.timings(self.context.reporter.say)
+        timings = self.stored.folder.timings(self.workspace.reporter.say)
         found = [timings[stage]["cpu_seconds"] for stage in ("train", "refine") if stage in timings]
         return float(sum(found)) if found else None
 
     def summary(self) -> dict[str, str]:
         """Return the run's name, learner, loss and refinement."""
-        train, rounds = self.context.settings.train, self.context.settings.refine.rounds
+        train, rounds = self.stored.settings.train, self.stored.settings.refine.rounds
         loss = {"loss": train.loss} if train.learner == "latent_rank_svm" else {}
         refinement = {"refinement": f"{rounds} round(s) of refinement"} if rounds else {}
         return {"name": self.name, "learner": train.learner, **loss, **refinement}
@@ -76,7 +82,7 @@ Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
 
 def compare_runs(
     folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool, root: str | None = None
-) -> None:
+) -> Outcome:
     """Write comparison.json, comparison.md and comparison.svg into `out` and print the table.
 
     `root` is the folder of all runs' data, if it has moved.
@@ -105,13 +111,14 @@ def compare_runs(
         raise StageError("compare needs a test set, or boxes of the training set, or --folds; the runs have none.")
     table = _table(runs, figures, classes, options)
     if options.folds is not None:
-        contexts = [run.context for run in runs]
-        table["folds"] = compare_folds(contexts, classes, options.folds, options.seeds, options.seed)
-        refined = [run.name for run in runs if run.context.settings.refine.rounds]
+        opened = [(run.stored, run.workspace) for run in runs]
+        table["folds"] = compare_folds(opened, classes, options.folds, options.seeds, options.seed)
+        refined = [run.name for run in runs if run.stored.settings.refine.rounds]
         table["folds"] |= {"without_refinement": refined} if refined else {}
     _write(out, table)
     if not quiet:
         print_comparison(table)
+    return Outcome({"comparison": out}, table)
 
 
 def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:
@@ -119,7 +126,7 @@ def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:
     if out.exists() and not out.is_dir():
         raise OptionError(f"option --out must name a folder, got the file {out}.")
     for run in runs:
-        check_outside(out, run.context.settings.data)
+        check_outside(out, run.stored.settings.data)
     table_files(out, "comparison", (".md", ".svg"), write=False)
 
 
@@ -139,20 +146,21 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def open_run(name: str, folder: Path, threads: int, quiet: bool, root: str | None = None) -> ComparedRun:
     """Return the run in `folder`, its settings checked; `root` is the folder of its data, if it has moved."""
-    context = RunContext.opened(folder, "compare", root, threads=threads, quiet=quiet)
-    check_settings(context.settings)
-    return ComparedRun(name, context)
+    run, reporter = RunFolder(folder), Reporter(quiet)
+    settings = check_settings(moved(run.require_settings("compare"), root))
+    stored, workspace = open_stored(run, settings, reporter), Workspace(run, reporter, threads)
+    return ComparedRun(name, stored, workspace, BoxSource.of(stored, reporter.say))
 
 
 def shared_classes(runs: Sequence[ComparedRun]) -> list[str]:
     """Return the classes that all runs have, in the order of the first run, and report the others."""
-    first = runs[0].context
-    shared = [name for name in first.data.classes if all(name in run.context.data.classes for run in runs)]
+    first = runs[0]
+    shared = [name for name in first.stored.data.classes if all(name in run.stored.data.classes for run in runs)]
     if not shared:
         raise SettingsError("compare needs runs with a class in common, got none.")
-    others = {name for run in runs for name in run.context.data.classes} - set(shared)
+    others = {name for run in runs for name in run.stored.data.classes} - set(shared)
     if others:
-        first.reporter.say(f"not in every run and left out: {', '.join(sorted(others))}")
+        first.workspace.reporter.say(f"not in every run and left out: {', '.join(sorted(others))}")
     return shared
 
 
@@ -172,7 +180,7 @@ def _pictures(run: ComparedRun, role: str, _: Sequence[str]) -> dict[str, str]:
     """Return picture -> hash of its pixels."""
     if not run.records(role):
         return {}
-    shards = run.context.shards(run.set_name(role))
+    shards = run.stored.shards(run.set_name(role))
     return dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
 
 
@@ -183,7 +191,7 @@ def _labels(run: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, li
 
 def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
     """Return class -> picture -> (boxes, difficult flags) as lists; None where boxes are not known."""
-    known = known_boxes(run.context, run.set_name(role)) if run.records(role) else None
+    known = known_boxes(run.boxes, run.set_name(role)) if run.records(role) else None
     if known is None:
         return None
     return sorted(known.pictures), {
@@ -201,7 +209,7 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         if not ids:
             continue
         counts = draw_pictures(len(ids), options.draws, options.seed)
-        evaluations = [evaluate_set(run.context, run.set_name(role)) for run in runs]
+        evaluations = [evaluate_set(run.stored, run.boxes, run.set_name(role)) for run in runs]
         if len({evaluation.left_out for evaluation in evaluations}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
         for evaluation in evaluations:

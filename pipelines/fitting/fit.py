@@ -2,26 +2,30 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from threading import Lock, local
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
-from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, ReplayLog, fit_paths
+from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, PassCounts, RankRisk, ReplayLog, fit_paths
 
-from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
+from ..run.folder import RunFolder
 from ..run.progress import Bar, Reporter
 from ..run.settings import Settings, TrainSettings
 
 SIDE_BY_SIDE = 512  # problems that share passes: each stores its planes, and a large grid has thousands
 _SHOWN = 3  # warnings printed in full
 NAMED = 4  # classes whose gap is shown
+
+T = TypeVar("T")
 
 
 class Constants(NamedTuple):
@@ -59,22 +63,45 @@ def problem(settings: Settings, request: FitRequest) -> LatentProblem:
     )
 
 
+@dataclass(frozen=True)
+class Trainer:
+    """What every training of a run has in common.
+
+    Attributes
+    ----------
+    settings : Settings
+    reporter : Reporter
+    run : RunFolder
+        Stores the answers of passes, from which an interrupted training resumes, if it is locked.
+    provenance : mapping
+        That of the training set's shards.
+    pass_counts : PassCounts or None
+        Where trainings count their passes.
+    """
+
+    settings: Settings
+    reporter: Reporter
+    run: RunFolder
+    provenance: Mapping[str, Any]
+    pass_counts: PassCounts | None = None
+
+
 def fit_requests(
-    context: RunContext, title: str, requests: Sequence[FitRequest], bags: Bags, names: Sequence[str]
+    trainer: Trainer, title: str, requests: Sequence[FitRequest], bags: Bags, names: Sequence[str]
 ) -> list[LatentSolution]:
     """Return the solutions of all requests, trained side by side; `names` are their classes.
 
-    With ``train.path`` a training begins where that with the next larger C of the settings ended, requested or not;
-    requests that differ in C alone share a path.
+    With ``train.path`` a training begins where the training with the next larger C of the settings ended, even if no
+    request has that C; requests that differ in C alone share a path.
     """
-    settings, paths = context.settings, _paths(context.settings.train, requests)
+    settings, paths = trainer.settings, _paths(trainer.settings.train, requests)
     problems = [problem(settings, requests[indices[0]]) for indices, _ in paths]
     classes = [names[indices[0]] for indices, _ in paths]
     with (
-        replay_log(context, title, requests, bags) as log,
-        training_progress(context.reporter, title, classes, len(requests)) as progress,
+        replay_log(trainer, title, requests, bags) as log,
+        training_progress(trainer.reporter, title, classes, len(requests)) as progress,
     ):
-        options = {"candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log}
+        options = {"candidates": settings.train.candidates, "pass_counts": trainer.pass_counts, "log": log}
         solved = fit_side_by_side(problems, [values for _, values in paths], bags, progress, **options)
     solutions = {
         index: solved[number][values.index(requests[index].constants.C)]
@@ -99,35 +126,80 @@ def _paths(train: TrainSettings, requests: Sequence[FitRequest]) -> list[tuple[l
 
 
 def replay_log(
-    context: RunContext, title: str, requests: Sequence[FitRequest], bags: Bags
+    trainer: Trainer, title: str, requests: Sequence[FitRequest], bags: Bags
 ) -> AbstractContextManager[ReplayLog | None]:
     """Return the log of a training, with the answers of an interrupted one; None where the run folder is only read."""
-    if not context.run.is_locked:
+    run, settings = trainer.run, trainer.settings
+    if not run.is_locked:
         return nullcontext()
-    shards = context.shards(context.train_set).provenance
     hashed = [(content_hash(request.y.tolist()), request.constants) for request in requests]
-    decisive = [title, hashed, asdict(context.settings.train), context.settings.seed, shards, bags.n_windows, bags.dim]
+    decisive = [title, hashed, asdict(settings.train), settings.seed, trainer.provenance, bags.n_windows, bags.dim]
     key = content_hash(json.dumps(decisive, sort_keys=True, default=np.ndarray.item))
-    path = context.run.training / f"{key[:16]}.answers"
-    context.run.files.claim([path])
+    path = run.training / f"{key[:16]}.answers"
+    run.files.claim([path])
     return ReplayLog(path)
 
 
 class TrainingProgress:
     """Receives every outer step, and stores in each record the seconds since the trainings began.
 
-    `names` has the class of each training.
+    `names` has the class of each training. Trainings may run on several threads. The bar counts outer steps, or, if its
+    total is known, what its owner counts.
     """
 
     def __init__(self, bar: Bar, names: Sequence[str]) -> None:
         self.bar, self._names = bar, names
         self._last: dict[int, Mapping[str, Any]] = {}
+        self._lock, self._stopped, self._thread = Lock(), set[int](), local()
 
     def update(self, index: int, record: dict[str, Any]) -> None:
-        """Add an outer step of training `index`."""
+        """Add an outer step of training `index`; raise CancelledError if it was stopped."""
         record["seconds"] = round(self.bar.seconds, 3)
-        self._last[index] = record
-        self.bar.step(1, self._note())
+        with self._lock:
+            if index in self._stopped:
+                raise CancelledError
+            self._last[index] = record
+            self.bar.step(int(self.bar.total is None), self._note())
+
+    def run(
+        self, train: Callable[..., T], pool: Executor | None, indices: Sequence[int], *arguments: Sequence[Any]
+    ) -> list[T]:
+        """Return what `train` returns for trainings and their arguments, on the threads of a pool, or one by one here.
+
+        All end with their next outer step where one raises, or the program is interrupted.
+        """
+        if pool is None or len(indices) == 1:
+            return list(map(train, indices, *arguments))
+        calls = [pool.submit(train, *of_one) for of_one in zip(indices, *arguments, strict=True)]
+        try:
+            return [call.result() for call in calls]
+        except BaseException:
+            self.stop(indices)
+            raise
+        finally:
+            for call in calls:
+                call.cancel()
+            wait(calls)
+
+    def stop(self, indices: Iterable[int] | None = None) -> None:
+        """End some trainings with their next outer step, by default all."""
+        with self._lock:
+            self._stopped.update(range(len(self._names)) if indices is None else indices)
+
+    def finish(self, name: str) -> None:
+        """Count a class, whose gap is shown no more."""
+        with self._lock:
+            self._last = {index: record for index, record in self._last.items() if self._names[index] != name}
+            self.bar.step()
+
+    @property
+    def title(self) -> str:
+        """What the present thread trains, for its warnings; "" unless it was set there."""
+        return getattr(self._thread, "title", "")
+
+    @title.setter
+    def title(self, title: str) -> None:
+        self._thread.title = title
 
     def _note(self) -> str:
         """Return the passes so far and the largest gap of each class, the largest first."""
@@ -173,20 +245,25 @@ def batches(count: int, each: int = 1) -> Iterator[slice]:
 
 @contextmanager
 def training_progress(
-    reporter: Reporter, title: str, names: Sequence[str], count: int | None = None
+    reporter: Reporter, title: str, names: Sequence[str], count: int | None = None, classes: int | None = None
 ) -> Iterator[TrainingProgress]:
     """Show a bar for trainings of the classes `names`, and afterwards report which of them stopped early.
 
-    `count` is the number of trainings to show, by default that of the names.
+    `count` is the number of trainings to show, by default that of the names. With `classes` the bar shows how many of
+    these are finished.
     """
-    count = len(names) if count is None else count
-    with (
-        reporter.bar(f"{title} ({count} trainings)", None, "outer steps") as bar,
-        warnings.catch_warnings(record=True) as caught,
-    ):
+    count, caught = len(names) if count is None else count, list[str]()
+    shown = (f"{title} ({count} trainings)", None, "outer steps") if classes is None else (title, classes, "classes")
+    with reporter.bar(*shown) as bar, warnings.catch_warnings():
+        progress = TrainingProgress(bar, names)
+
+        def catch(message: Warning | str, *_: object, **__: object) -> None:
+            caught.append(f"{progress.title or title}: {message}")
+
         warnings.simplefilter("always", ConvergenceWarning)
-        yield TrainingProgress(bar, names)
+        warnings.showwarning = catch
+        yield progress
     for warning in caught[:_SHOWN]:
-        reporter.say(f"{title}: {warning.message}")
+        reporter.say(warning)
     if len(caught) > _SHOWN:
         reporter.say(f"{title}: {len(caught) - _SHOWN} more of {count} trainings stopped early.")

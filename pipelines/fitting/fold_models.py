@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, check_finite
 from lapsvm.errors import InputError, ModelFileError, OneClassError
 from lapsvm.model_files import read_model, write_model
 
@@ -45,8 +45,14 @@ class FoldModels:
     model: str
 
     def __post_init__(self) -> None:
-        if self.fold.ndim != 1 or self.coef.ndim != 2 or self.fold.max(initial=0) > self.coef.shape[1]:
-            raise InputError(f"folds must be 1 to {self.coef.shape[-1]}, the models, got {self.fold.max(initial=0)}.")
+        if self.fold.ndim != 1 or self.coef.ndim != 2:
+            raise InputError(
+                f"folds and models must have 1 and 2 dimensions, got {self.fold.ndim} and {self.coef.ndim}."
+            )
+        low, high, count = self.fold.min(initial=0), self.fold.max(initial=0), self.coef.shape[1]
+        if low < 0 or high > count:
+            raise InputError(f"folds must be 0, for none, to {count}, the number of models, got {low} to {high}.")
+        check_finite("weights", self.coef)
 
     def save(self, path: Path) -> None:
         """Write the file; equal content gives equal bytes."""

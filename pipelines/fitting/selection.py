@@ -17,10 +17,9 @@ from lapsvm.bags import Bags
 from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
-from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.settings import Settings
-from .fit import Constants, FitRequest, batches, fit_requests
+from .fit import Constants, FitRequest, Trainer, batches, fit_requests
 from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from .history import history_rows
 
@@ -78,20 +77,21 @@ def grid(settings: Settings, y: Labels) -> list[Constants]:
     return [Constants(C, J * unit, trim) for C, J, trim in values]
 
 
-def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
+def choose_constants(trainer: Trainer, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
     """Return the constants of every class.
 
     The best are taken; of equals the smallest C, then J, then trimmed share. Raises
     OneClassError if a class has fewer positives or negatives than folds.
     """
-    grids = {name: grid(context.settings, y) for name, y in labels.items()}
+    settings = trainer.settings
+    grids = {name: grid(settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
-        n_folds = {name: int(fold_numbers(context.settings, y).max(initial=0)) for name, y in labels.items()}
+        n_folds = {name: int(fold_numbers(settings, y).max(initial=0)) for name, y in labels.items()}
         return {name: Choice(only, [only] * n_folds[name], [], []) for name, (only,) in grids.items()}
-    trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
-    outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
+    trials = [trial for name, y in labels.items() for trial in _trials(settings, name, y, grids[name])]
+    outcomes = fit_trials(trainer, f"choose {' and '.join(_varied(grids))}", trials, bags)
     results = groupby(zip(trials, outcomes, strict=True), lambda pair: pair[0].class_name)
-    return {name: _choice(name, list(of_class), context.settings.train.margin) for name, of_class in results}
+    return {name: _choice(name, list(of_class), settings.train.margin) for name, of_class in results}
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
@@ -100,10 +100,10 @@ def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
         held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
 
 
-def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
+def fit_trials(trainer: Trainer, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
     """Train every trial and return its outcome."""
     requests = [FitRequest(trial.seen, trial.constants) for trial in trials]
-    solutions = fit_requests(context, title, requests, bags, [trial.class_name for trial in trials])
+    solutions = fit_requests(trainer, title, requests, bags, [trial.class_name for trial in trials])
     outcomes: list[Outcome] = []
     for part in batches(len(trials)):
         score = bags.best(np.column_stack([solution.coef for solution in solutions[part]])).score

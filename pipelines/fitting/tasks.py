@@ -15,10 +15,11 @@ from lapsvm.features import Projection, ShardSet, settings_difference
 from lapsvm.ground_truth import Size
 from lapsvm.latent import LatentSolution
 
-from ..run.context import RunContext
+from ..run.context import StoredRun
 from ..run.dataset import Labels, content_hash, label_vector
 from ..run.denied import denial
 from ..run.ownership import is_of_another_program
+from ..run.settings import Settings, TrainSettings
 from ..shards.importing import imported_content
 from .reviewed import ReviewedClass, Reviews, mended_labels
 
@@ -38,46 +39,46 @@ class FitTask:
     objectness: Mapping[str, Any] | None = None
 
 
-def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
+def fit_tasks(stored: StoredRun, shards: ShardSet) -> list[FitTask]:
     """Return the training task of every class, with labels in the shards' order."""
-    by_id = context.training_pictures
+    by_id = stored.training_pictures
     if missing := [image_id for image_id in shards.image_ids if image_id not in by_id]:
         raise SettingsError(
             f"shards hold picture {missing[0]!r}, which is not in the training set; run lapsvm extract first."
         )
     records = [by_id[image_id] for image_id in shards.image_ids]
-    stored = set(shards.image_ids)
-    in_order = [record for image_id, record in by_id.items() if image_id in stored]
-    sizes = shards.sizes if context.verdicts.by_class else {}
-    return [_class_task(context, shards, records, in_order, name, sizes) for name in context.data.classes]
+    ids = set(shards.image_ids)
+    in_order = [record for image_id, record in by_id.items() if image_id in ids]
+    sizes = shards.sizes if stored.verdicts.by_class else {}
+    return [_class_task(stored, shards, records, in_order, name, sizes) for name in stored.data.classes]
 
 
-def denied_tasks(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, str]:
+def denied_tasks(train: TrainSettings, tasks: Sequence[FitTask]) -> dict[str, str]:
     """Return class -> why it cannot be learned, for those whose verdicts leave too few pictures (`run.denied`)."""
     mended = [task for task in tasks if task.reviews.labels_key]
-    return {task.name: reason for task in mended if (reason := denial(context.settings.train, task.y))}
+    return {task.name: reason for task in mended if (reason := denial(train, task.y))}
 
 
 def _class_task(
-    context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord], name: str,
+    stored: StoredRun, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord], name: str,
     sizes: Mapping[str, Size],
 ) -> FitTask:  # fmt: skip
-    """Return a task of pictures; `in_order` are the same in the data set's order, known without shards, too."""
+    """Return a task of pictures; `in_order` are the same ones in the data set's order, which needs no shards."""
     provenance = {
-        "training": training_settings(context),
+        "training": training_settings(stored.settings),
         "data": {
             "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
             **labels_provenance(label_vector(in_order, name)),
             **imported_content(shards.headers),
         },
         "shards": shards.provenance,
-        "detection": asdict(context.settings.detect),
+        "detection": asdict(stored.settings.detect),
     }
-    reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes, sizes)
+    reviewed = ReviewedClass.of_pictures(stored.verdicts, name, shards.image_ids, shards.pixel_hashes, sizes)
     labels, reviews = mended_labels(reviewed, label_vector(records, name), shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)
-    return FitTask(name, labels, provenance, context.trained_model(name), reviews)
+    return FitTask(name, labels, provenance, stored.trained_model(name), reviews)
 
 
 def labels_provenance(y: Labels) -> dict[str, Any]:
@@ -85,12 +86,12 @@ def labels_provenance(y: Labels) -> dict[str, Any]:
     return {"labels": content_hash(y.tolist()), "positives": int((y > 0).sum()), "negatives": int((y < 0).sum())}
 
 
-def training_settings(context: RunContext) -> dict[str, Any]:
+def training_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that decide how a model is trained."""
-    train, features = context.settings.train, context.settings.features
+    train, features = settings.train, settings.features
     unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[train.learner]
     relevant = {name: value for name, value in asdict(train).items() if name not in unused}
-    return relevant | {"seed": context.settings.seed} | ({"contrast": features.contrast} if features.beside else {})
+    return relevant | {"seed": settings.seed} | ({"contrast": features.contrast} if features.store_context else {})
 
 
 def is_done(task: FitTask) -> bool:
@@ -163,7 +164,7 @@ def fitted_detector(
     """Return the detector of a class; its provenance contains `result` and the certificate of the solution.
 
     The certificate is left out if `is_certified` is False: the solution's weights are not those that its training
-    found, because the model keeps a share of the weights of surroundings.
+    found, because the model keeps a share of the weights of the context.
     """
     certificate: dict[str, Any] = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
     if not is_certified:

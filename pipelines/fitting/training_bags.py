@@ -1,7 +1,7 @@
 """The training pictures as bags, every block of the features scaled to the same mean norm."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.bags import Bags
-from lapsvm.bfloat16 import as_float32, narrowed
-from lapsvm.features import BlockNorms, Shard, ShardSet, block_scales
+from lapsvm.bags.stores.memory import as_bytes
+from lapsvm.bfloat16 import as_float32, named_type, narrowed
+from lapsvm.features import Block, BlockNorms, ShardSet, block_scales, recorded_blocks
+from lapsvm.features.extractors.blocks import sizes_of, split_blocks
+from lapsvm.latent.scheduling.pool import MOST_BYTES
 
-from ..run.context import RunContext
+from ..run.context import Workspace
 from ..run.progress import Bar
+from ..run.settings import Settings
 
 _ROWS = 256
 """How many windows are combined at once, so that intermediate arrays stay in the processor's cache."""
@@ -21,46 +25,45 @@ _ROWS = 256
 
 @dataclass(frozen=True)
 class ContextPairs:
-    """Blocks of features; those that are `paired` hold a window's features followed by those of its surroundings.
+    """Blocks of features as stored; `contrast` times the context of those that have it is subtracted in training."""
 
-    `blocks` has their dimensions, as stored; `contrast` times the second half is subtracted from the first.
-    """
-
-    blocks: tuple[int, ...]
-    paired: tuple[bool, ...]
+    blocks: tuple[Block, ...]
     contrast: float
 
     @classmethod
     def of(cls, provenance: Mapping[str, Any], contrast: float) -> Self:
         """Return the context pairs in the features of shards of this provenance."""
-        extractor = provenance["features"]["extractor"]
-        return cls(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
+        return cls(stored_blocks(provenance), contrast)
 
     @property
     def inside(self) -> NDArray[np.bool_]:
         """Which stored features are a window's own (d,)."""
-        blocks = zip(self.blocks, self.paired, strict=True)
-        return np.concatenate([np.arange(block) < block // (1 + half) for block, half in blocks])
+        return np.concatenate([np.arange(block.size) < block.inside for block in self.blocks])
 
     @property
-    def combined_blocks(self) -> list[int]:
+    def has_context(self) -> bool:
+        """Whether `combine` changes any block."""
+        return any(block.has_context for block in self.blocks)
+
+    @property
+    def combined_sizes(self) -> list[int]:
         """Dimensions of the blocks after `combine`."""
-        return [block // (1 + half) for block, half in zip(self.blocks, self.paired, strict=True)]
+        return [block.inside for block in self.blocks]
 
     def combine(self, features: Array) -> Array:
-        """Return features (n, d) without a share of those of their surroundings, in the same type."""
-        combined = np.empty((len(features), sum(self.combined_blocks)), features.dtype)
+        """Return features (n, d) without a share of those of their context, in the same type."""
+        combined = np.empty((len(features), sum(self.combined_sizes)), features.dtype)
         for start in range(0, len(features), _ROWS):
             part = as_float32(features[start : start + _ROWS])
-            blocks = zip(np.split(part, np.cumsum(self.blocks)[:-1], axis=1), self.paired, strict=True)
-            numbers = np.concatenate([self._combined(block, half) for block, half in blocks], axis=1)
+            columns = zip(split_blocks(part, self.blocks, axis=1), self.blocks, strict=True)
+            numbers = np.concatenate([self._combined(own, block) for own, block in columns], axis=1)
             combined[start : start + _ROWS] = narrowed(numbers, features.dtype)
         return combined
 
-    def _combined(self, block: Array, half: bool) -> Array:
-        if not half:
-            return block
-        inside, around = np.split(block, 2, axis=1)
+    def _combined(self, features: Array, block: Block) -> Array:
+        if not block.has_context:
+            return features
+        inside, around = np.split(features, 2, axis=1)
         return np.asarray(inside - np.float32(self.contrast) * around)
 
     def unfold(self, weights: Float64) -> Float64:
@@ -72,55 +75,70 @@ class ContextPairs:
         return self._doubled(scale, 1.0)
 
     def _doubled(self, numbers: Float64, factor: float) -> Float64:
-        blocks = zip(np.split(numbers, np.cumsum(self.combined_blocks)[:-1]), self.paired, strict=True)
-        return np.concatenate([np.append(block, factor * block) if half else block for block, half in blocks])
+        parts = zip(np.split(numbers, np.cumsum(self.combined_sizes)[:-1]), self.blocks, strict=True)
+        return np.concatenate([np.append(own, factor * own) if block.has_context else own for own, block in parts])
 
 
-def stored_bags(context: RunContext, shards: ShardSet, memory: int | str | None = None) -> tuple[Bags, Float64]:
-    """Return the training pictures with their features as stored, all parts scaled to one mean norm, and the scale.
+def stored_blocks(provenance: Mapping[str, Any]) -> tuple[Block, ...]:
+    """Return the blocks of the features of shards of this provenance; SettingsError if it records none."""
+    return recorded_blocks(provenance["features"]["extractor"])
 
-    `memory` is the limit for the windows, by default that of the context.
+
+def stored_bags(workspace: Workspace, train_set: str, shards: ShardSet) -> tuple[Bags, Float64]:
+    """Return the training pictures with their features as stored, all parts scaled to one mean norm, and the scale."""
+    return _opened(workspace, train_set, shards, sizes_of(stored_blocks(shards.provenance)))
+
+
+def training_bags(workspace: Workspace, settings: Settings, shards: ShardSet) -> tuple[Bags, Float64, ContextPairs]:
+    """Return the training pictures with combined context pairs, the scale, and the pairs.
+
+    Of the memory a part is left for candidates, which training copies between passes.
     """
-    return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"], memory=memory)
+    pairs = ContextPairs.of(shards.provenance, settings.features.contrast)
+    transform = pairs.combine if pairs.has_context else None
+    sizes = pairs.combined_sizes
+    if settings.train.candidates and workspace.cluster is None:
+        windows = shards.n_windows * sum(sizes) * named_type(shards.headers[0].dtype).itemsize
+        workspace = replace(workspace, memory=beside_candidates(as_bytes(workspace.memory), windows))
+    return *_opened(workspace, settings.data.train_set, shards, sizes, transform), pairs
 
 
-def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, ContextPairs]:
-    """Return the training pictures with combined context pairs, the scale, and the pairs."""
-    pairs = ContextPairs.of(shards.provenance, context.settings.features.contrast)
-    transform = pairs.combine if any(pairs.paired) else None
-    return *_opened(context, shards, pairs.combined_blocks, transform), pairs
+def beside_candidates(memory: int | None, windows: int) -> int | None:
+    """Return what candidates leave of the memory for windows of so many bytes: three quarters of it at least."""
+    return None if memory is None else memory - min(memory // 4, windows // 2, MOST_BYTES)
 
 
 def _opened(
-    context: RunContext,
+    workspace: Workspace,
+    set_name: str,
     shards: ShardSet,
-    blocks: Sequence[int],
+    sizes: Sequence[int],
     transform: Callable[[Array], Array] | None = None,
-    memory: int | str | None = None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
-    set_name = context.train_set
-    total = None if context.cluster else shards.n_windows  # workers report only at the end
-    with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
-        norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
-        resources = {name: getattr(context, name) for name in ("threads", "device", "cluster")}
-        resources["memory"] = context.memory if memory is None else memory
-        bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
-    scale = block_scales(norms.means, blocks)
+    total = None if workspace.cluster else shards.n_windows  # workers report only at the end
+    with workspace.reporter.bar(f"read {set_name}", total, "windows") as bar:
+        norms = BlockNorms(sizes) if workspace.cluster else _NormsWithBar(sizes, bar)
+        resources = {name: getattr(workspace, name) for name in ("threads", "memory", "device", "cluster")}
+        bags = Bags.open(workspace.folder.path, set_name, verify=True, transform=transform, visit=norms, **resources)
+    scale = block_scales(norms.means, sizes)
     return bags.scaled(scale), scale
 
 
 class _NormsWithBar(BlockNorms):
-    """Norms of blocks, and a bar that shows how many windows are read."""
+    """Norms of blocks, and a bar that shows how many windows are read; its copies have no bar."""
 
-    def __init__(self, blocks: Sequence[int], bar: Bar) -> None:
-        super().__init__(blocks)
+    def __init__(self, sizes: Sequence[int], bar: Bar) -> None:
+        super().__init__(sizes)
         self._bar = bar
 
-    def add(self, features: Array) -> None:
-        """Add the features of one shard."""
-        super().add(features)
-        self._bar.step(len(features))
+    def __deepcopy__(self, _: dict[int, Any]) -> BlockNorms:
+        return BlockNorms(self._sizes)
+
+    def join(self, other: BlockNorms) -> None:
+        """Add the windows of one shard."""
+        super().join(other)
+        self._bar.step(other.n_windows)
 
 
 def window_boxes(shards: ShardSet) -> Float64:
@@ -135,9 +153,5 @@ def window_objectness_of(shards: ShardSet) -> Float32 | None:
     """
     if shards.objectness is None:
         return None
-    columns = (_window_objectness(shard) for shard in shards)
-    return np.concatenate(list(columns))
-
-
-def _window_objectness(shard: Shard) -> Float32:
-    return np.full(len(shard.boxes), np.nan, np.float32) if shard.objectness is None else shard.objectness
+    columns = ((shard.objectness, len(shard.boxes)) for shard in shards)
+    return np.concatenate([np.full(n, np.nan, np.float32) if column is None else column for column, n in columns])

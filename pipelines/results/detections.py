@@ -3,25 +3,29 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import Array, Float64
+from lapsvm.blas import one_blas_thread
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.evaluation import Detections, read_results, write_results
 from lapsvm.features import Shard, ShardSet
-from lapsvm.files import SMALL_FILE, read_regular, temporary_name
+from lapsvm.files import SMALL_FILE, make_folder, read_regular, temporary_name
 from lapsvm.settings import DetectSettings
 
 from ..fitting.tasks import stored_detector, weights_hash
 from ..run.checked_files import read_json
-from ..run.context import RunContext
+from ..run.context import StoredRun
 from ..run.folder import STAMP, RunFolder
 from ..run.limits import unmet
-from .detectors import has_models, model_hashes, trained_classes
+from ..run.progress import Reporter
+from ..shards.prefetch import prefetched
+from .detectors import model_hashes, trained_classes
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
 
@@ -31,7 +35,7 @@ def write_temporary_results(
 ) -> dict[Path, Path]:
     """Write the result files of a set under temporary names, and return temporary name -> final name."""
     run.files.check(run.detection_files(set_name, detections))
-    run.detections(set_name).mkdir(parents=True, exist_ok=True)
+    make_folder(run.detections(set_name))
     files: dict[Path, Path] = {}
     try:
         for images, path in zip(detections.values(), run.detection_files(set_name, detections), strict=False):
@@ -64,31 +68,32 @@ def remove_temporary_files(files: Iterable[Path]) -> None:
             path.parent.rmdir()
 
 
-def read_detections(context: RunContext, stage: str, set_name: str) -> dict[str, Detections]:
+def read_detections(stored: StoredRun, stage: str, set_name: str) -> dict[str, Detections]:
     """Return class -> its detections in a set; StageError if there are none, and as `check_detections`."""
-    folder = context.run.detections(set_name)
+    folder = stored.folder.detections(set_name)
     found = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
-    for name in context.data.classes:
+    for name in stored.data.classes:
         if name not in found:
             raise unmet(stage, f"detections of {name!r}", f"{folder} has none", "detect")
-    check_detections(context, stage, set_name)
-    return {name: found[name] for name in context.data.classes}
+    check_detections(stored, stage, set_name)
+    return {name: found[name] for name in stored.data.classes}
 
 
-def check_detections(context: RunContext, stage: str, set_name: str) -> None:
+def check_detections(stored: StoredRun, stage: str, set_name: str) -> None:
     """Raise StageError unless the result files of a set were made by the models, shards and settings of the run.
 
     The models themselves must have been made by its settings. Shards, and the models of all classes, are assumed to be
     unchanged if they are gone: a finished run may have been copied without them.
     """
-    stamp = _stored_stamp(context.run, set_name) | {"settings": asdict(context.settings.detect)}
-    if has_models(context):
-        trained_classes(context, stage)
-        stamp["models"] = model_hashes(context)
-    if context.run.has_shards(set_name):
-        stamp["shards"] = _checksums(context.shards(set_name))
-    if not is_current(context, set_name, stamp):
-        others = f"{context.run.detections(set_name)} holds others"
+    run, classes = stored.folder, stored.data.classes
+    stamp = _stored_stamp(run, set_name) | {"settings": asdict(stored.settings.detect)}
+    if any(map(run.has_model, classes)):
+        trained_classes(stored, stage)
+        stamp["models"] = model_hashes(run, classes)
+    if run.has_shards(set_name):
+        stamp["shards"] = _checksums(stored.shards(set_name))
+    if not is_current(run, classes, set_name, stamp):
+        others = f"{run.detections(set_name)} holds others"
         raise unmet(stage, "detections by the run's present models, shards and settings", others, "detect")
 
 
@@ -98,10 +103,11 @@ def _stored_stamp(run: RunFolder, set_name: str) -> dict[str, Any]:
     return {name: stamp[name] for name in ("models", "shards") if name in stamp} if isinstance(stamp, dict) else {}
 
 
-def detection_stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
+def detection_stamp(
+    run: RunFolder, classes: Sequence[str], shards: ShardSet, settings: DetectSettings
+) -> dict[str, Any]:
     """Return the hashes of models and shards and the settings, which decide the detections."""
-    models = model_hashes(context)
-    return {"models": models, "shards": _checksums(shards), "settings": asdict(context.settings.detect)}
+    return {"models": model_hashes(run, classes), "shards": _checksums(shards), "settings": asdict(settings)}
 
 
 def _checksums(shards: ShardSet) -> list[str]:
@@ -114,41 +120,42 @@ def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
 
 
-def is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) -> bool:
+def is_current(run: RunFolder, classes: Sequence[str], set_name: str, stamp: Mapping[str, Any]) -> bool:
     """Return whether the result files of a set are intact and were made with the same `stamp`."""
-    *files, path = context.run.detection_files(set_name, context.data.classes)
+    *files, path = run.detection_files(set_name, classes)
     exist = path.is_file() and all(file.is_file() for file in files)
     return exist and read_regular(path, "file", SMALL_FILE) == stamp_with_results(stamp, files).encode()
 
 
 def detect_set(
-    context: RunContext, shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], set_name: str
-) -> dict[str, list[ImageDetections]]:
+    shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], settings: DetectSettings, set_name: str,
+    reporter: Reporter, threads: int,
+) -> dict[str, list[ImageDetections]]:  # fmt: skip
     """Return class -> (picture, boxes, scores) over all shards; `score` returns a shard's scores (windows, classes)."""
     found: dict[str, list[ImageDetections]] = {name: [] for name in names}
+
+    def detect(index: int) -> tuple[Shard, list[list[ImageDetections]]]:
+        shard = shards.read(index, verify=True)
+        return shard, [_detect_class(shard, column, settings) for column in score(shard).T]
+
     with (
-        context.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
-        ThreadPoolExecutor(context.threads) as pool,
+        reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
+        one_blas_thread(),
+        ThreadPoolExecutor(threads) as pool,
+        closing(prefetched(pool, detect, range(len(shards)), threads)) as results,
     ):
-        for index in range(len(shards)):
-            shard = shards.read(index, verify=True)
-            scores = score(shard)
-            for column, name in enumerate(names):
-                found[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+        for _, (shard, detections) in results:
+            for name, pictures in zip(names, detections, strict=True):
+                found[name] += pictures
             bar.step(len(shard.image_ids), windows=len(shard.boxes))
     return found
 
 
-def _detect_class(
-    shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor
-) -> list[ImageDetections]:
+def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings) -> list[ImageDetections]:
     """Return the detections of one class in the pictures of one shard."""
-
-    def detect_image(index: int) -> ImageDetections:
-        rows = slice(shard.offsets[index], shard.offsets[index + 1])
-        return shard.image_ids[index], *detect_windows(scores[rows], shard.boxes[rows], settings)
-
-    return list(pool.map(detect_image, range(len(shard.image_ids))))
+    rows = [slice(start, stop) for start, stop in pairwise(shard.offsets)]
+    found = [detect_windows(scores[own], shard.boxes[own], settings) for own in rows]
+    return [(image_id, *boxes) for image_id, boxes in zip(shard.image_ids, found, strict=True)]
 
 
 def stored_probabilities(run: RunFolder, set_name: str, class_name: str, detections: Detections) -> Float64 | None:

@@ -3,7 +3,7 @@
 Every stage that reads models gets them here: they are compared with the tasks that the settings ask for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,21 +23,24 @@ from ..fitting.tasks import (
     training_settings,
     weights_hash,
 )
-from ..run.context import RunContext
+from ..run.context import StoredRun, open_run_shards
 from ..run.dataset import label_vector
+from ..run.folder import RunFolder
 from ..run.limits import unmet
 from ..run.ownership import is_of_another_program
+from ..run.settings import ObjectnessSettings, Settings
 
 
-def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:
+def load_detectors(stored: StoredRun, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:
     """Return the detectors of some tasks, by default the final one of every class of the run.
 
     Raises StageError if one is missing, or was made with other settings than the run has now.
     """
     if tasks is None:
-        trained = trained_tasks(context, training_shards(context))
-        tasks = [final_task(context, task) for task in trained]
-        for task in trained if context.settings.refine.rounds else ():
+        folder, settings = stored.folder, stored.settings
+        trained = trained_tasks(stored, training_shards(folder, settings))
+        tasks = [final_task(folder, settings, task) for task in trained]
+        for task in trained if settings.refine.rounds else ():
             check_made_by(task, stored_detector(task.path), stage)
     detectors = []
     for task in tasks:
@@ -61,98 +64,94 @@ def _maker(task: FitTask) -> str:
     return "refine" if is_refinement(task.provenance) else "train"
 
 
-def trained_classes(context: RunContext, stage: str) -> Mapping[str, Detector]:
+def trained_classes(stored: StoredRun, stage: str) -> Mapping[str, Detector]:
     """Return class -> its detector."""
-    return {detector.class_name: detector for detector in load_detectors(context, stage)}
+    return {detector.class_name: detector for detector in load_detectors(stored, stage)}
 
 
-def has_models(context: RunContext) -> bool:
-    """Return whether the run has a model of some class, trained or final."""
-    return any(context.run.has_model(name) for name in context.data.classes)
-
-
-def model_hashes(context: RunContext) -> dict[str, str]:
+def model_hashes(run: RunFolder, classes: Iterable[str]) -> dict[str, str]:
     """Return class -> the hash of the weights that score it."""
-    return {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
+    return {name: weights_hash(Detector.load(run.model(name))) for name in classes}
 
 
-def available_detectors(context: RunContext) -> dict[str, Detector]:
+def available_detectors(run: RunFolder, classes: Iterable[str]) -> dict[str, Detector]:
     """Return class -> the final detector, without classes whose file is missing or damaged."""
-    found = {name: stored_detector(context.run.model(name)) for name in context.data.classes}
+    found = {name: stored_detector(run.model(name)) for name in classes}
     return {name: detector for name, detector in found.items() if detector is not None}
 
 
-def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]:
+def trained_tasks(stored: StoredRun, shards: ShardSet | None) -> list[FitTask]:
     """Return the task of every class's trained model, and in it the file that holds the model.
 
     Without shards, as in a copy of a run, what they decide is assumed to be as the models have it.
     """
-    tasks = _tasks_without_shards(context) if shards is None else fit_tasks(context, shards)
-    tasks = [replace(task, path=trained_file(context, task)) for task in tasks]
-    return [_with_unchanged_shards(context, task) for task in tasks] if shards is None else tasks
+    tasks = _tasks_without_shards(stored) if shards is None else fit_tasks(stored, shards)
+    tasks = [replace(task, path=trained_file(stored.folder, task)) for task in tasks]
+    return [_with_unchanged_shards(stored.folder, task) for task in tasks] if shards is None else tasks
 
 
-def training_shards(context: RunContext) -> ShardSet | None:
+def training_shards(run: RunFolder, settings: Settings) -> ShardSet | None:
     """Return the shards of the training set; None if they are gone."""
-    name = context.train_set
-    return context.shards(name) if context.run.has_shards(name) else None
+    name = settings.data.train_set
+    return open_run_shards(run, settings, name) if run.has_shards(name) else None
 
 
-def final_task(context: RunContext, trained: FitTask) -> FitTask:
+def final_task(run: RunFolder, settings: Settings, trained: FitTask) -> FitTask:
     """Return the task of a class's final model: that of its trained model, or of refinement of it.
 
     The trained model is assumed to be unchanged if it is missing or damaged.
     """
-    if not context.settings.refine.rounds:
+    if not settings.refine.rounds:
         return trained
-    final = context.run.model(trained.name)
+    final = run.model(trained.name)
     model = stored_detector(trained.path)
     first = (stored_provenance(final).get("training") or {}).get("first") if model is None else weights_hash(model)
-    refinement = {"refine": asdict(context.settings.refine), "first": first}
-    training = trained.provenance["training"] | refinement | _objectness(context, trained)
+    refinement = {"refine": asdict(settings.refine), "first": first}
+    shards = training_shards(run, settings)
+    measured = trained.objectness if shards is None else shards.objectness
+    training = trained.provenance["training"] | refinement | _objectness(settings.objectness, measured)
     verdicts = {**trained.reviews.labels_key, **trained.reviews.boxes_key}
     changed = {"training": training, **({"verdicts": verdicts} if verdicts else {})}
     return replace(trained, provenance=trained.provenance | changed, path=final)
 
 
-def _objectness(context: RunContext, trained: FitTask) -> dict[str, Any]:
+def _objectness(settings: ObjectnessSettings, measured: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what refinement's provenance records of the objectness that it uses; empty where it uses none."""
-    settings, shards = context.settings.objectness, training_shards(context)
-    measured = trained.objectness if shards is None else shards.objectness
     if not is_used(settings, measured):
         return {}
     used = {"source": measured, "weight": settings.weight, "classes": list(settings.classes)}
     return {"objectness": used}
 
 
-def trained_file(context: RunContext, task: FitTask) -> Path:
+def trained_file(run: RunFolder, task: FitTask) -> Path:
     """Return the file of a class's trained model, which a run without refinement wrote as the final one.
 
     If both kinds are there, the one made by the run's settings is returned.
     """
-    final = context.run.model(task.name)
+    final = run.model(task.name)
     if not final.exists() or is_of_another_program(final) or is_refinement(stored_provenance(final)):
         return task.path
     is_current = not training_difference(stored_provenance(final), task)
     return final if is_current or not task.path.exists() else task.path
 
 
-def _tasks_without_shards(context: RunContext) -> list[FitTask]:
-    records, training = context.data.records[context.train_set], training_settings(context)
+def _tasks_without_shards(stored: StoredRun) -> list[FitTask]:
+    settings, records = stored.settings, stored.data.records[stored.train_set]
+    training = training_settings(settings)
     tasks = []
-    for name in context.data.classes:
+    for name in stored.data.classes:
         y = label_vector(records, name)
-        data = {} if context.settings.data.skip_bad else labels_provenance(y)
-        tasks.append(FitTask(name, y, {"training": training, "data": data}, context.trained_model(name)))
+        data = {} if settings.data.skip_bad else labels_provenance(y)
+        tasks.append(FitTask(name, y, {"training": training, "data": data}, stored.trained_model(name)))
     return tasks
 
 
-def _with_unchanged_shards(context: RunContext, task: FitTask) -> FitTask:
-    """Return a task with what missing shards decide as its model has it, or the model that was refined from it."""
-    path = task.path if task.path.exists() else context.run.model(task.name)
+def _with_unchanged_shards(run: RunFolder, task: FitTask) -> FitTask:
+    """Return the task with the provenance of shards and the objectness that its model records; shards are missing."""
+    path = task.path if task.path.exists() else run.model(task.name)
     stored = stored_provenance(path)
     data = {**stored.get("data", {}), **task.provenance["data"]}
     unchanged = {"data": data, "shards": stored.get("shards", {})}
-    refined = stored_provenance(context.run.model(task.name)).get("training") or {}
+    refined = stored_provenance(run.model(task.name)).get("training") or {}
     source = (refined.get("objectness") or {}).get("source")
     return replace(task, provenance={**task.provenance, **unchanged}, objectness=source)

@@ -16,14 +16,16 @@ from lapsvm.evaluation import (
     class_table,
     corloc,
     evaluate_voc,
+    image_auroc,
     image_average_precision,
     pointing,
 )
 from lapsvm.evaluation.tables import Row
 
-from ..run.context import RunContext
+from ..run.context import StoredRun
+from ..run.dataset import has_pictures_of_no_class
 from .detections import read_detections
-from .known_boxes import Truth, known_boxes
+from .known_boxes import BoxSource, Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 
@@ -54,6 +56,8 @@ class SetEvaluation:
     pointing : PointingReport or None
         Where `corloc` is.
     image_ap : dict of class name to float or None
+    image_auroc : dict of class name to float or None
+        Empty unless `has_pictures_of_no_class` says yes.
     faults_note : str
         A sentence on boxes of the data set that cannot be used; "" if all can.
     """
@@ -69,6 +73,7 @@ class SetEvaluation:
     corloc: CorLocReport | None
     pointing: PointingReport | None
     image_ap: dict[str, float | None]
+    image_auroc: dict[str, float | None]
     faults_note: str = ""
 
     @property
@@ -81,7 +86,9 @@ class SetEvaluation:
     def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
         """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc, self.pointing) if report is not None]
-        table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
+        whole = {"image_ap": self.image_ap, "image_auroc": self.image_auroc}
+        figures = [{name: {key: value} for name, value in of.items()} for key, of in whole.items()]
+        table = class_table(*columns, *figures, *more)
         return table | {"pictures": len(self.records), "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
     @property
@@ -102,19 +109,20 @@ class SetEvaluation:
         return note if self.left_out else ""
 
 
-def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
+def evaluate_set(stored: StoredRun, boxes: BoxSource, set_name: str) -> SetEvaluation:
     """Evaluate one set of a run: AP on the test set, CorLoc and pointing on the training set, image AP on both."""
-    detections = read_detections(context, "evaluate", set_name)
-    records = {record.id: record for record in context.data.records[set_name]}
+    detections = read_detections(stored, "evaluate", set_name)
+    records = {record.id: record for record in stored.data.records[set_name]}
     detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids.distinct()}
-    known = known_boxes(context, set_name)
+    known = known_boxes(boxes, set_name)
     boxed = frozenset(() if known is None else known.pictures & detected)
     others = frozenset(records if boxed else ()) - boxed  # a picture of no record is refused below
     outside = dict.fromkeys(others, 0)
     rows = {name: np.flatnonzero(found.image_ids.numbers_in(outside) < 0) for name, found in detections.items()}
     located = {name: found.taken(rows[name]) for name, found in detections.items()} if others else detections
     truth = None if known is None or not boxed else _without(known.truth, others)
-    trained_on = set_name == context.train_set
+    trained_on, is_sorted = set_name == stored.train_set, has_pictures_of_no_class(stored.data, set_name)
+    ranked = {name: _labelled_bests(records, name, of_class) for name, of_class in detections.items()}
     return SetEvaluation(
         name=set_name,
         records=records,
@@ -126,7 +134,8 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         pointing=pointing(detections, truth) if truth is not None and trained_on else None,
-        image_ap={name: image_level_ap(records, name, of_class) for name, of_class in detections.items()},
+        image_ap={name: image_average_precision(*pictures) for name, pictures in ranked.items()},
+        image_auroc={name: image_auroc(*of) for name, of in ranked.items()} if is_sorted else {},
         faults_note=f"set {set_name}: {known.note}" if known is not None and known.note else "",
     )
 
@@ -148,12 +157,11 @@ def _voc(located: Mapping[str, Detections], rows: Mapping[str, Index], truth: Tr
     return VocReport({name: replace(result, order=rows[name][result.order]) for name, result in report.classes.items()})
 
 
-def image_level_ap(records: Mapping[str, ImageRecord], class_name: str, detections: Detections) -> float | None:
-    """Return the AP of ranking pictures by their best window; None without positives or negatives.
-
-    Pictures without a window (unreadable ones) have no score and are not ranked.
-    """
+def _labelled_bests(
+    records: Mapping[str, ImageRecord], class_name: str, detections: Detections
+) -> tuple[list[float], list[int]]:
+    """Return the best score and the label of each labelled picture; those without a window have no score."""
     best = detections.best_scores()
     labels = {image: record.labels.get(class_name, 0) for image, record in records.items() if image in best}
     ranked = [image for image, label in labels.items() if label != 0]
-    return image_average_precision([best[image] for image in ranked], [labels[image] for image in ranked])
+    return [best[image] for image in ranked], [labels[image] for image in ranked]

@@ -30,8 +30,9 @@ from lapsvm.settings import DetectSettings
 
 from ..fitting.fold_models import FoldModels, fold_numbers, too_few_pictures
 from ..fitting.tasks import FitTask, is_done, is_refinement, stored_detector, weights_hash
-from ..run.context import RunContext
+from ..run.context import Workspace
 from ..run.folder import RunFolder
+from ..run.settings import Settings
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1
@@ -162,7 +163,7 @@ def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
     return held_out if held_out.model == weights_hash(model) else None
 
 
-def is_complete(context: RunContext, task: FitTask) -> bool:
+def is_complete(run: RunFolder, settings: Settings, task: FitTask) -> bool:
     """Return whether a class has its model, its fold models, and the scores that its calibration was fitted on.
 
     Raises SettingsError as `is_done`.
@@ -170,8 +171,7 @@ def is_complete(context: RunContext, task: FitTask) -> bool:
     if not is_done(task):
         return False
     detector = Detector.load(task.path)
-    run = context.run
-    if not is_refinement(detector.provenance) and not _has_fold_models(context, task, detector):
+    if not is_refinement(detector.provenance) and not _has_fold_models(run, settings, task, detector):
         return False
     if task.path != run.model(task.name) or detector.calibration is None:
         return True
@@ -181,12 +181,12 @@ def is_complete(context: RunContext, task: FitTask) -> bool:
         return False
 
 
-def _has_fold_models(context: RunContext, task: FitTask, detector: Detector) -> bool:
+def _has_fold_models(run: RunFolder, settings: Settings, task: FitTask, detector: Detector) -> bool:
     """Return whether a trained class has the models of its folds, or has none."""
     try:
-        return FoldModels.load(context.run.fold_models(task.name)).model == weights_hash(detector)
+        return FoldModels.load(run.fold_models(task.name)).model == weights_hash(detector)
     except (MissingError, ModelFileError):
-        return not fold_numbers(context.settings, task.y).any()
+        return not fold_numbers(settings, task.y).any()
 
 
 class ScoredPictures(NamedTuple):
@@ -198,14 +198,15 @@ class ScoredPictures(NamedTuple):
 
 
 def calibrated(
-    context: RunContext, task: FitTask, detector: Detector, pictures: ScoredPictures, fold: Index,
-    weights: Sequence[Float64],
+    workspace: Workspace, settings: Settings, task: FitTask, detector: Detector, pictures: ScoredPictures,
+    fold: Index, weights: Sequence[Float64],
 ) -> Detector:  # fmt: skip
     """Write the held-out scores of a final detector, and return it with the calibration that is fitted on them.
 
     Parameters
     ----------
-    context : RunContext
+    workspace : Workspace
+    settings : Settings
     task : FitTask
     detector : Detector
     pictures : ScoredPictures
@@ -214,20 +215,20 @@ def calibrated(
     weights : sequence of (d,)
         Those of the detector for the features in `pictures`, and those of the models without each fold.
     """
-    path = context.run.held_out(task.name)
+    run = workspace.folder
+    path = run.held_out(task.name)
     if not fold.any():
         stage = "refine" if is_refinement(task.provenance) else "train"
-        context.run.remove([path])
-        context.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, context.settings.train.folds)}")
+        run.remove([path])
+        workspace.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, settings.train.folds)}")
         return detector
     final, *others = weights
     coef = np.column_stack(others)
-    detect = context.settings.detect
-    rows, score, boxes, agreement = _fold_scores(pictures.bags, pictures.boxes, fold, coef, final, detect)
+    rows, score, boxes, agreement = _fold_scores(pictures.bags, pictures.boxes, fold, coef, final, settings.detect)
     ids = tuple(pictures.ids[row] for row in rows)
     score, model = score + detector.intercept, weights_hash(detector)
     held_out = HeldOut(ids, task.y[rows], fold[rows], score, boxes, agreement, model)
-    context.run.files.claim([path])
+    run.files.claim([path])
     held_out.save(path)
     return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))
 
@@ -272,6 +273,6 @@ def _fold_scores(
 
 
 def rescaled(score: Float64, own: Float64, final: Float64) -> Float64:
-    """Return scores (n,) shifted and stretched as brings `own` (m,) to the mean and standard deviation of `final`."""
+    """Return `score` (n,) after the affine map that gives `own` (m,) the mean and deviation of `final` (m,)."""
     factor = final.std() / own.std() if own.std() > 0 else 1.0
     return np.asarray(final.mean() + (score - own.mean()) * factor)

@@ -7,7 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from lapsvm.box_faults import left_out_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
@@ -18,7 +20,9 @@ from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
 from lapsvm.pictures.reading import seen_size
 from lapsvm.voc_files import read_voc_file
 
-from ..run.context import RunContext
+from ..run.context import StoredRun, stored_sizes
+from ..run.dataset import RunData
+from ..run.folder import RunFolder
 from ..run.limits import counted, listed
 from .picture_names import PictureMatches, match_pictures
 
@@ -92,7 +96,41 @@ class AttachedBoxes:
     sentences: tuple[str, ...]
 
 
-def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
+@dataclass(frozen=True, eq=False)
+class BoxSource:
+    """Where the boxes of a run's pictures come from.
+
+    Attributes
+    ----------
+    run : RunFolder
+        Its shards know the sizes of pictures.
+    data : RunData
+    boxes : str
+        The setting ``data.boxes``: a file or folder whose boxes alone count; "" for those of the data set.
+    say : callable
+        Receives sentences on `boxes` when they have been read, which is done once.
+    """
+
+    run: RunFolder
+    data: RunData
+    boxes: str
+    say: Callable[[str], None] = lambda _: None
+
+    @classmethod
+    def of(cls, stored: StoredRun, say: Callable[[str], None] = lambda _: None) -> Self:
+        """Return where the boxes of a run come from."""
+        return cls(stored.folder, stored.data, stored.settings.data.boxes, say)
+
+    @cached_property
+    def attached(self) -> AttachedBoxes:
+        """The boxes of the file or folder."""
+        attached = _read_attached(self)
+        for sentence in attached.sentences:
+            self.say(sentence)
+        return attached
+
+
+def known_boxes(source: BoxSource, set_name: str) -> AnnotatedBoxes | None:
     """Return the boxes of a set, for evaluation alone; None if there are none, and nothing to say of them.
 
     Boxes that cannot be used, as `lapsvm.box_faults` says, are left out; those of a picture that has such ones alone
@@ -105,17 +143,17 @@ def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
     MissingError
         If ``data.boxes`` does not exist.
     """
-    records = context.data.records[set_name]
-    if context.settings.data.boxes:
-        attached = _attached(context)
-        known = attached.pictures[set_name]
-        truth = truth_by_class({record.id: known.get(record.id, []) for record in records}, context.data.classes)
+    data = source.data
+    records = data.records[set_name]
+    if source.boxes:
+        known = source.attached.pictures[set_name]
+        truth = truth_by_class({record.id: known.get(record.id, []) for record in records}, data.classes)
         return AnnotatedBoxes(truth, frozenset(known)) if known else None
-    own = context.data.dataset.ground_truth(set_name)
+    own = data.dataset.ground_truth(set_name)
     if own is None:
         return None
     given = own if isinstance(own, TruthByClass) else TruthByClass(own)
-    size_of = size_in(context)
+    size_of = size_in(source.run, data.records)
     ids = {record.id for record in records}
     boxed = {key for of_class in given.values() for key, one in of_class.items() if len(one.boxes)} & ids
     sizes = {image_id: size for image_id in boxed if (size := size_of(set_name, image_id)) is not None}
@@ -124,12 +162,12 @@ def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
     return AnnotatedBoxes(found, pictures, found.sentence)
 
 
-def size_in(context: RunContext) -> SizeOf:
+def size_in(run: RunFolder, records: Records) -> SizeOf:
     """Return what knows the sizes of a run's pictures: its shards, or for pictures that these lack the pictures."""
 
     def size_of(set_name: str, image_id: str) -> Size | None:
         if set_name not in stored:
-            stored[set_name] = context.stored_sizes(set_name)
+            stored[set_name] = stored_sizes(run, set_name)
         size = stored[set_name].get(image_id)
         if size is None:
             with suppress(ImageError, MissingError):
@@ -137,38 +175,28 @@ def size_in(context: RunContext) -> SizeOf:
         return size
 
     stored = dict[str, dict[str, tuple[int, int]]]()
-    paths = {name: {one.id: one.path for one in records} for name, records in context.data.records.items()}
+    paths = {name: {one.id: one.path for one in of_set} for name, of_set in records.items()}
     return size_of
 
 
-def check_boxes(context: RunContext) -> None:
+def check_boxes(source: BoxSource) -> None:
     """Raise the errors of `known_boxes`, if it has one for a set of the run, and keep nothing of the boxes.
 
     For commands that train before they evaluate: what evaluation cannot read is refused first, and training still sees
     no box.
     """
-    if context.settings.data.boxes:
-        _read_attached(context)
+    if source.boxes:
+        _read_attached(source)
         return
-    for set_name in context.data.records:
-        context.data.dataset.ground_truth(set_name)
+    for set_name in source.data.records:
+        source.data.dataset.ground_truth(set_name)
 
 
-def _attached(context: RunContext) -> AttachedBoxes:
-    """Return the boxes of ``data.boxes``, which are read once per command; its first call reports on them."""
-    if context.attached_boxes is None:
-        context.attached_boxes = _read_attached(context)
-        for sentence in context.attached_boxes.sentences:
-            context.reporter.say(sentence)
-    boxes: AttachedBoxes = context.attached_boxes
-    return boxes
-
-
-def _read_attached(context: RunContext) -> AttachedBoxes:
-    """Return the boxes of ``data.boxes``; its error names the way out."""
+def _read_attached(source: BoxSource) -> AttachedBoxes:
+    """Return the boxes of the file or folder; its error names the way out."""
     try:
-        boxes, data = context.settings.data.boxes, context.data
-        return attach_boxes(boxes, data.records, data.classes, size_in(context))
+        data = source.data
+        return attach_boxes(source.boxes, data.records, data.classes, size_in(source.run, data.records))
     except AnnotationError as error:
         raise AnnotationError(f"{str(error).rstrip('.')}; give other --boxes, or '' for none.") from None
 
@@ -271,7 +299,7 @@ def read_annotated(path: str) -> AnnotatedFile:
 
 def _coco_pictures(path: Path) -> AnnotatedFile:
     """Return the pictures of a COCO file; crowd regions are difficult."""
-    file = read_coco(path, boxes=True, strict=False)
+    file = read_coco(path, boxes=True)
     rows: dict[object, list[ObjectRow]] = defaultdict(list)
     for one in file.annotations:
         rows[one.image_id].append((file.categories[one.category_id], one.corners or one.fault, one.is_crowd))

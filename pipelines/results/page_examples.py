@@ -1,7 +1,7 @@
 """The pictures on the page: the best boxes, and where the detectors fail, on unseen pictures where there are any."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -10,16 +10,33 @@ from numpy.typing import NDArray
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.evaluation import ClassResult, Detections
+from lapsvm.evaluation import ClassCorLoc, ClassResult, Detections
 from lapsvm.report import Example
 
 from .evaluation import SetEvaluation
 from .held_out import HeldOut
 from .known_boxes import Truth
-from .stored_maps import StoredMaps
+from .maps.objectness_maps import ObjectnessMaps
+from .maps.stored_maps import StoredMaps
+from .standing_out import counts, recorded
 
 EXAMPLES = 8
 DIFFERENT = 0.5  # two windows with a smaller IoU are different
+
+
+@dataclass(frozen=True)
+class PictureMaps:
+    """Maps over pictures.
+
+    Attributes
+    ----------
+    scores : mapping of set name to StoredMaps
+    objectness : ObjectnessMaps or None
+        Of training pictures; None where nothing that stands out was used.
+    """
+
+    scores: Mapping[str, StoredMaps] = field(default_factory=dict)
+    objectness: ObjectnessMaps | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +58,8 @@ class ShownSet:
         On a test set with boxes; its rows are those of `detections`.
     maps : StoredMaps or None
         Of the pictures.
+    objectness : ObjectnessMaps or None
+        Of the pictures with the class, where refinement used these maps.
     """
 
     detector: Detector
@@ -50,6 +69,7 @@ class ShownSet:
     truth: Truth | None
     voc: ClassResult | None = None
     maps: StoredMaps | None = None
+    objectness: ObjectnessMaps | None = None
 
     @property
     def name(self) -> str:
@@ -90,6 +110,7 @@ class ShownSet:
         boxes = {other: of[record.id].boxes for other, of in truth.items() if record.id in of}
         score = float(self.detections.scores[index])
         probability = self.detector.probability([score])
+        is_measured = self.objectness is not None and record.labels.get(self.name, 0) > 0
         return Example(
             id=record.id,
             pixels=record.pixels,
@@ -99,6 +120,7 @@ class ShownSet:
             truth=boxes.get(self.name),
             others={other: objects for other, objects in boxes.items() if other != self.name and len(objects)},
             score_map=None if self.maps is None else partial(self.maps.score_map, self.detector, record.id),
+            objectness_map=partial(self.objectness.of_picture, record) if self.objectness and is_measured else None,
         )
 
 
@@ -107,12 +129,9 @@ def shown_set(
     train: SetEvaluation,
     test: SetEvaluation | None = None,
     held_out: HeldOut | None = None,
-    maps: Mapping[str, StoredMaps] | None = None,
+    maps: PictureMaps | None = None,
 ) -> ShownSet:
-    """Return what the page shows of a class: the test set, else held-out windows, else the training set.
-
-    `maps` has the score maps of each set.
-    """
+    """Return what the page shows of a class: the test set, else held-out windows, else the training set."""
     name, shown = detector.class_name, test or train
     where, detections = f"on {shown.name}", shown.detections[name]
     voc = None if shown.voc is None else shown.voc.classes[name]
@@ -120,7 +139,10 @@ def shown_set(
         where, detections = f"{where}, by models that did not see the picture", held_out.detections()
     elif test is None:
         where += ", which the model has seen"
-    return ShownSet(detector, where, detections, shown.records, shown.known_truth, voc, (maps or {}).get(shown.name))
+    found = maps or PictureMaps()
+    standing = found.objectness if test is None and counts(recorded(detector)) else None
+    truth, scores = shown.known_truth, found.scores.get(shown.name)
+    return ShownSet(detector, where, detections, shown.records, truth, voc, scores, standing)
 
 
 def class_examples(shown: ShownSet) -> dict[str, Any]:
@@ -162,10 +184,18 @@ def disagreements(shown: ShownSet, held_out: HeldOut | None) -> tuple[Example, .
     return tuple(replace(windows.example(row), second=final[held_out.ids[row]], note=notes[row]) for row in rows)
 
 
-def misses(shown: ShownSet, train: SetEvaluation) -> tuple[Example, ...]:
-    """Return the positive training pictures whose best window misses, by decreasing score."""
-    if train.corloc is None:
+def misses(shown: ShownSet, located: ClassCorLoc | None) -> tuple[Example, ...]:
+    """Return the positive pictures whose best window misses, by decreasing score.
+
+    Parameters
+    ----------
+    shown : ShownSet
+        Of training pictures.
+    located : ClassCorLoc or None
+        Whose windows are rows of its detections; None where no boxes are known.
+    """
+    if located is None:
         return ()
-    located, scores = train.corloc.classes[shown.name], shown.detections.scores
+    scores = shown.detections.scores
     missed = located.windows[~located.hits & (located.windows >= 0)]
     return shown.examples(missed[np.argsort(-scores[missed], kind="stable")], None)

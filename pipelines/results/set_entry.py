@@ -17,33 +17,43 @@ from lapsvm.evaluation import (
     coco_rows,
     corloc,
     error_kinds,
+    image_auroc,
+    pointing,
     wanted_precision,
     window_rows,
 )
 from lapsvm.evaluation.tables import Row
+from lapsvm.features import ShardSet
 from lapsvm.report.next_steps import is_weak
 
 from ..run.checked_files import read_json
-from ..run.context import RunContext
+from ..run.context import StoredRun
+from ..run.dataset import has_pictures_of_no_class
+from .alarms import joined_probabilities, set_probabilities
 from .detectors import available_detectors
 from .draws import held_out_intervals, set_intervals
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
 from .known_boxes import Truth
+from .pixel_figures import PixelRows, pixel_rows
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
-NEW = ("pointing",)
+NEW = ("pointing", "image_auroc")
 """Measures that entries of versions up to 0.2.0 lack."""
 
 
-def set_entry(context: RunContext, evaluation: SetEvaluation, metrics: Sequence[str] = ("voc",)) -> dict[str, Any]:
+def set_entry(
+    stored: StoredRun, evaluation: SetEvaluation, precision: float, metrics: Sequence[str] = ("voc",)
+) -> dict[str, Any]:
     """Return the entry of a set in evaluation.json.
 
     Parameters
     ----------
-    context : RunContext
+    stored : StoredRun
     evaluation : SetEvaluation
+    precision : float
+        That thresholds are wanted for, in (0, 1].
     metrics : sequence of "voc", "coco"
         "coco" adds COCO's figures of a test set with boxes; those of VOC are always there.
 
@@ -54,27 +64,49 @@ def set_entry(context: RunContext, evaluation: SetEvaluation, metrics: Sequence[
         boxes (see `set_intervals`). Where boxes are known, also "errors" of a test set, {class: {kind: {"count", "top",
         "ap_gain"}}}, and "windows", {"classes", "mean"}, unless the shards are gone; "held_out" of the training set,
         see `Unseen.table`, with its intervals, and "thresholds" of a test set with boxes, see `threshold_entry`.
+        "any_class" of a test set, and in "held_out", has figures of all classes as one, where some pictures show none.
     """
-    entry = evaluation.table(*_more_columns(evaluation, metrics))
+    trained_on, seed = evaluation.name == stored.train_set, stored.settings.seed
+    shards, data = stored.shards_if_any(evaluation.name), stored.data
+    detectors = {} if trained_on else available_detectors(stored.folder, data.classes)
+    pixels = pixel_rows(data.dataset, shards, evaluation, detectors, stored.settings.detect)
+    entry = evaluation.table(*_more_columns(evaluation, metrics), *_pixel_columns(evaluation, pixels))
     truth = evaluation.truth
     if truth is not None and evaluation.voc is not None:
         errors = error_kinds(evaluation.voc, evaluation.detections, truth)
         entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
-    if truth is not None and context.run.has_shards(evaluation.name):
+    if truth is not None and shards is not None:
         known = {name: truth[name] for name in evaluation.detections}
-        entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, evaluation.name), known)))
-    trained_on, seed = evaluation.name == context.train_set, context.settings.seed
+        entry["windows"] = class_table(window_rows(best_overlaps(_windows(shards), known)))
     intervals = set_intervals(evaluation, seed, trained_on=trained_on)
     if intervals is not None:
         entry["intervals"] = intervals
     if trained_on:
-        unseen = Unseen.of_run(context)
+        unseen = Unseen.of_run(stored)
         held_out = unseen.table(truth)
         if held_out is None:
             return entry
         return {**entry, "held_out": {**held_out, "intervals": held_out_intervals(unseen.held_out, truth, seed)}}
-    thresholds = threshold_entry(evaluation, available_detectors(context), context.wanted_precision)
+    if row := _any_class(evaluation, detectors):
+        entry["any_class"] = row | (pixels.any_class or {} if pixels else {})
+    thresholds = threshold_entry(evaluation, detectors, precision)
     return entry if thresholds is None else {**entry, "thresholds": thresholds}
+
+
+def _pixel_columns(evaluation: SetEvaluation, pixels: PixelRows | None) -> Iterator[Mapping[str, Row]]:
+    """Yield the columns of a test set with masks: pointing of boxes, and what maps say of pixels."""
+    if pixels is not None and evaluation.truth is not None:
+        yield pointing(evaluation.located, evaluation.truth).rows()
+        yield pixels.classes
+
+
+def _any_class(evaluation: SetEvaluation, detectors: Mapping[str, Detector]) -> Row | None:
+    """Return the image-level figures of all classes as one; None without probabilities or pictures of no class."""
+    have_all = set(detectors) == set(evaluation.detections)
+    if not evaluation.image_auroc or not have_all or any(one.calibration is None for one in detectors.values()):
+        return None
+    pictures = set_probabilities(evaluation.detections, evaluation.records.values(), detectors)
+    return None if pictures is None else pictures.any_class()
 
 
 def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:
@@ -90,24 +122,24 @@ def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator
         yield coco_rows(*as_coco(evaluation.located, truth))
 
 
-def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, ArrayLike]]:
+def _windows(shards: ShardSet) -> Iterator[tuple[str, ArrayLike]]:
     """Yield every picture with its windows; features are not read."""
-    for shard in context.shards(set_name):
+    for shard in shards:
         for picture in shard.pictures():
             yield picture.image_id, picture.boxes
 
 
-def stored_entry(context: RunContext, evaluation: SetEvaluation) -> dict[str, Any] | None:
+def stored_entry(stored: StoredRun, evaluation: SetEvaluation) -> dict[str, Any] | None:
     """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
     try:
-        entry: dict[str, Any] = read_json(context.run.evaluation_file)["sets"][evaluation.name]
+        entry: dict[str, Any] = read_json(stored.folder.evaluation_file)["sets"][evaluation.name]
         check_entry(entry)
         has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
         is_current = has_errors and _holds(entry, evaluation.table())
-        if evaluation.name == context.train_set:
-            held_out = Unseen.of_run(context).table(evaluation.truth)
-            stored: Any = entry.get("held_out")
-            is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)
+        if evaluation.name == stored.train_set:
+            held_out = Unseen.of_run(stored).table(evaluation.truth)
+            before: Any = entry.get("held_out")
+            is_current &= before is None if held_out is None else "intervals" in before and _holds(before, held_out)
     except (KeyError, TypeError, ValueError):
         return None  # not there, or damaged
     return entry if is_current else None
@@ -164,20 +196,31 @@ def _entry(threshold: Threshold | None, detector: Detector | None) -> dict[str, 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Held-out scores of the classes that have them, and the reliability of their probabilities."""
+    """Held-out scores of the classes that have them, and the reliability of their probabilities.
+
+    `has_none` says whether some pictures show no class (see `has_pictures_of_no_class`); `any_class` are the figures of
+    all classes as one, if there are any.
+    """
 
     held_out: Mapping[str, HeldOut]
     reliability: Mapping[str, Reliability | None]
+    has_none: bool = False
+    any_class: Row | None = None
 
     @classmethod
-    def of_run(cls, context: RunContext) -> "Unseen":
+    def of_run(cls, stored: StoredRun) -> "Unseen":
         """Read the held-out scores and the calibrations of a run."""
-        found = {name: read_held_out(context.run, name) for name in context.data.classes}
-        calibrations = {name: one.calibration for name, one in available_detectors(context).items()}
-        return cls(
-            {name: held_out for name, held_out in found.items() if held_out is not None},
-            {name: one.reliability for name, one in calibrations.items() if one is not None},
-        )
+        run, data = stored.folder, stored.data
+        found = {name: read_held_out(run, name) for name in data.classes}
+        held_out = {name: one for name, one in found.items() if one is not None}
+        detectors = {
+            name: one for name, one in available_detectors(run, data.classes).items() if one.calibration is not None
+        }
+        reliability = {name: one.calibration.reliability for name, one in detectors.items() if one.calibration}
+        has_none = has_pictures_of_no_class(data, stored.train_set)
+        is_whole = held_out.keys() == detectors.keys() == set(data.classes)
+        any_class = joined_probabilities(held_out, detectors).any_class() if is_whole and has_none else None
+        return cls(held_out, reliability, has_none, any_class)
 
     def table(self, truth: Truth | None) -> dict[str, Any] | None:
         """Return {"classes", "mean"} of the held-out figures, or None if no class has any.
@@ -189,7 +232,8 @@ class Unseen:
         """
         if not self.held_out:
             return None
-        return class_table({name: self._row(name, truth) for name in self.held_out})
+        table = class_table({name: self._row(name, truth) for name in self.held_out})
+        return table | ({"any_class": self.any_class} if self.any_class else {})
 
     def _row(self, name: str, truth: Truth | None) -> Row:
         held_out, reliability = self.held_out[name], self.reliability.get(name)
@@ -197,8 +241,10 @@ class Unseen:
         if truth is not None:
             located["corloc"] = held_out.corloc(name, truth[name]).corloc
             located["pointing"] = held_out.pointing(name, truth[name]).pointing
+        auroc: Row = {"image_auroc": image_auroc(held_out.score, held_out.y)} if self.has_none else {}
         return located | {
             "image_ap": held_out.image_ap,
+            **auroc,
             "chance": held_out.chance,
             "ece": None if reliability is None else reliability.ece,
             "brier": None if reliability is None else reliability.brier,

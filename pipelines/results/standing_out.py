@@ -71,6 +71,11 @@ def _is_sound(found: Recorded) -> bool:
     return are_numbers and isinstance(found.source, Mapping) and isinstance(found.classes, list)
 
 
+def counts(found: Recorded | None) -> bool:
+    """Return whether what stands out helped to choose the boxes of a class."""
+    return found is not None and bool(found.share)
+
+
 def class_sentence(name: str, found: Recorded | None) -> str:
     """Return whether what stands out helped to choose the boxes of a class; "" if its run has none."""
     if found is None:

@@ -14,7 +14,11 @@ TITLES = {
     "ap_area": "AP area",
     "corloc": "CorLoc",
     "pointing": "pointing",
+    "map_pointing": "map pointing",
+    "pixel_auroc": "pixel AUROC",
+    "pro": "PRO",
     "image_ap": "image AP",
+    "image_auroc": "image AUROC",
     "chance": "chance",
     "ece": "ECE",
     "brier": "Brier",
@@ -36,6 +40,8 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
     name = f"mean over {known} of {known + len(missing)} classes" if missing else "mean"
     measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
     rows = [[name, *(row.get(measure) for measure in measures)] for name, row in table["classes"].items()]
+    if "any_class" in table:
+        rows.append(["any class", *(table["any_class"].get(measure, "") for measure in measures)])
     means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
     lines = (_errors_line(table.get("errors", {})), _intervals_line(table["intervals"]) if "intervals" in table else "")
     note = "\n".join(filter(None, lines))
@@ -43,7 +49,7 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
 
 
 def print_thresholds(entry: Mapping[str, Any], title: str) -> None:
-    """Print the thresholds of classes on standard output; see `threshold_table.threshold_entry`."""
+    """Print the thresholds of classes on standard output; see `threshold_entry`."""
     keys = ("score", "probability", "precision", "recall", "f1")
     rows = [
         [name, rule, *((found or {}).get(key) for key in keys)]

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, Index
 
 from ..fitting.reviewed import ReviewedClass, is_right
-from ..run.context import RunContext
+from ..run.context import StoredRun
+from ..run.folder import RunFolder
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
 
@@ -33,7 +34,7 @@ CHOSEN = (
     "verdicts are on pictures that were not drawn at random, as those of a merged export: they teach, and count in no "
     "share of right boxes"
 )
-ADVICE = "not verified: look at, or mark, 20 boxes"
+ADVICE = "nothing is known of the boxes yet: look at, or mark, 20"
 
 
 class ScoreEvidence(NamedTuple):
@@ -174,20 +175,20 @@ def verified(reviewed: ReviewedClass, held_out: HeldOut | None) -> Verified | No
     return Verified(sum(right), len(right), len(rows), scores)
 
 
-def verified_classes(context: RunContext) -> dict[str, Verified]:
+def verified_classes(stored: StoredRun) -> dict[str, Verified]:
     """Return class -> figure, for the classes that have one."""
-    reviewed = reviewed_classes(context)
-    figures = {name: verified(one, read_held_out(context.run, name)) for name, one in reviewed.items()}
+    reviewed = reviewed_classes(stored)
+    figures = {name: verified(one, read_held_out(stored.folder, name)) for name, one in reviewed.items()}
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def reviewed_classes(context: RunContext) -> dict[str, ReviewedClass]:
+def reviewed_classes(stored: StoredRun) -> dict[str, ReviewedClass]:
     """Return class -> its verdicts, for the classes that have some; none without shards, which know the pixels."""
-    log, set_name = context.verdicts, context.train_set
-    names = [name for name in context.data.classes if log.of_class(name)]
-    if not names or not context.run.has_shards(set_name):
+    log = stored.verdicts
+    names = [name for name in stored.data.classes if log.of_class(name)]
+    shards = stored.shards_if_any(stored.train_set) if names else None
+    if shards is None:
         return {}
-    shards = context.shards(set_name)
     pictures = (shards.image_ids, shards.pixel_hashes, shards.sizes)
     return {name: ReviewedClass.of_pictures(log, name, *pictures) for name in names}
 
@@ -203,22 +204,25 @@ def verified_table(figures: Mapping[str, Verified]) -> dict[str, Any]:
 
 
 def verified_sentences(
-    context: RunContext, figures: Mapping[str, Verified], sets: Mapping[str, SetEvaluation]
+    stored: StoredRun, figures: Mapping[str, Verified], sets: Mapping[str, SetEvaluation]
 ) -> list[str]:
     """Return what the terminal and the page say of the boxes.
 
-    Figures, verdicts that do not count, and where nothing is known, how to look. Boxes that are known of `sets`
-    have figures of their own.
+    Figures, verdicts that do not count, and the classes of whose boxes nothing is known, with how to look. Boxes that
+    are known of `sets` have figures of their own.
     """
     said = [f"{name}: {figure} (verdicts on random pictures)" for name, figure in figures.items()]
-    reviewed = reviewed_classes(context).values()
+    reviewed = reviewed_classes(stored).values()
     notes = [note for one in reviewed for note in one.notes]
     chosen = sum(verdict.order != "random" for one in reviewed for verdict in one.verdicts.values())
     notes += [f"{chosen:,} {CHOSEN}"] if chosen and not said else []
-    is_known = said or any(one.truth is not None for one in sets.values())
-    return [*said, *notes] if is_known else [*notes, f"{ADVICE}: {review_command(context)}"]
+    unknown = [name for name in stored.data.classes if name not in figures]
+    if not unknown or any(one.truth is not None for one in sets.values()):
+        return [*said, *notes]
+    of = f" of {', '.join(unknown)}" if said else ""
+    return [*said, *notes, f"{ADVICE}{of}: {review_command(stored.folder)}"]
 
 
-def review_command(context: RunContext) -> str:
+def review_command(run: RunFolder) -> str:
     """Return the command, to paste into a terminal, that shows the run's boxes to a person."""
-    return f"lapsvm review --out {shlex.quote(str(context.run.path))}"
+    return f"lapsvm review --out {shlex.quote(str(run.path))}"

@@ -4,8 +4,7 @@ Nothing is extracted again but drawn boxes that no window covers, and no model i
 that, and makes the same model of the same verdicts.
 """
 
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,7 +14,7 @@ from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 from lapsvm.detection.picture_scores import best_boxes
 from lapsvm.errors import OneClassError
-from lapsvm.features import ShardSet
+from lapsvm.features import Extractor, ShardSet
 from lapsvm.latent import KnownBoxes
 
 from ..fitting.refining.chains import Chain, TrainedModels
@@ -24,12 +23,11 @@ from ..fitting.refining.refinement import Refinement
 from ..fitting.reviewed import ReviewedClass, mended_labels
 from ..fitting.tasks import FitTask, denied_tasks
 from ..results.detectors import load_detectors, trained_tasks
-from ..run.context import RunContext
+from ..run.context import StoredRun, Workspace
 from ..run.dataset import Labels, label_vector
 from ..run.denied import denial
-from ..run.progress import Reporter
 from ..run.verdicts import Verdict
-from ..shards.drawn import Drawn
+from ..shards.drawn import Drawn, DrawnShard
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ class Learner:
 
     Attributes
     ----------
-    context : RunContext
+    stored : StoredRun
     pictures : LoadedPictures
     tasks : mapping of class to FitTask
         Of the trained models.
@@ -65,39 +63,44 @@ class Learner:
     models : dict of class to TrainedModels
         With the labels of the verdicts that were learned last.
     drawn : dict of picture to PictureWindows
+    drawn_shard : DrawnShard
     known : dict of class to (mapping of row to KnownBoxes)
         Of the verdicts that were learned last.
     """
 
-    context: RunContext
+    stored: StoredRun
     pictures: LoadedPictures
     tasks: Mapping[str, FitTask]
     detectors: Mapping[str, Detector]
     refinement: Refinement
     models: dict[str, TrainedModels]
     drawn: Drawn
+    drawn_shard: DrawnShard
     known: dict[str, Mapping[int, KnownBoxes]]
 
     @classmethod
-    def loaded(cls, context: RunContext, shards: ShardSet, reporter: Reporter) -> Self:
+    def loaded(
+        cls, stored: StoredRun, shards: ShardSet, workspace: Workspace, open_extractor: Callable[[], Extractor]
+    ) -> Self:
         """Read windows and trained models.
 
         Raises StageError if what training made is not there, or was made with other settings.
         """
-        context = copy(context)  # what it has read is not read again
-        context.reporter = reporter
-        tasks = {task.name: task for task in trained_tasks(context, shards)}
-        for name in denied_tasks(context, list(tasks.values())):
+        run, settings = stored.folder, stored.settings
+        tasks = {task.name: task for task in trained_tasks(stored, shards)}
+        for name in denied_tasks(settings.train, list(tasks.values())):
             del tasks[name]
-        detectors = {one.class_name: one for one in load_detectors(context, "learning", list(tasks.values()))}
-        folds = {name: fold_models(context, task, detectors[name], "learning") for name, task in tasks.items()}
-        pictures = LoadedPictures.of(context, shards)
+        detectors = {one.class_name: one for one in load_detectors(stored, "learning", list(tasks.values()))}
+        folds = {name: fold_models(run, settings, task, detectors[name], "learning") for name, task in tasks.items()}
+        pictures = LoadedPictures.of(workspace, settings, shards)
         known = {name: task.reviews.known for name, task in tasks.items()}
-        models, drawn = pictures.models(list(tasks.values()), detectors, folds), pictures.drawn(context, known.values())
-        stored, copy_bytes = pictures.pictures, pictures.copy_bytes
-        refinement = Refinement(context.settings, stored, models, drawn, reporter, copy_bytes)
+        drawn_shard = DrawnShard(workspace, settings, shards, stored.training_pictures, open_extractor)
+        models = pictures.models(list(tasks.values()), detectors, folds)
+        drawn = pictures.drawn(drawn_shard, known.values())
+        windows, copy_bytes = pictures.pictures, pictures.copy_bytes
+        refinement = Refinement(settings, windows, models, drawn, workspace.reporter, copy_bytes)
         _ = refinement.starts  # a pass over all windows, by models that verdicts do not change
-        return cls(context, pictures, tasks, detectors, refinement, models, drawn, known)
+        return cls(stored, pictures, tasks, detectors, refinement, models, drawn, drawn_shard, known)
 
     def prepare(self, name: str, verdicts: Mapping[str, Verdict]) -> None:
         """Learn beforehand what depends on labels alone."""
@@ -112,20 +115,20 @@ class Learner:
         """Return the task of a class with these verdicts, and prepare the refinement for it."""
         shown = self._shown(name)
         labels, reviews = mended_labels(ReviewedClass(name, verdicts), shown, self.pictures.pictures.ids)
-        if reason := denial(self.context.settings.train, labels):
+        if reason := denial(self.stored.settings.train, labels):
             raise OneClassError(f"{name} {reason}.")
         if name not in self.tasks:
             raise OneClassError(f"{name} had too few pictures when the review began; lapsvm run learns it.")
         self.models[name] = self.models[name]._replace(y=labels)
         self.known[name] = reviews.known
-        drawn = self.pictures.drawn(self.context, self.known.values())
+        drawn = self.pictures.drawn(self.drawn_shard, self.known.values())
         self.drawn.clear()
         self.drawn.update(drawn)
         return replace(self.tasks[name], y=labels, reviews=reviews)
 
     def _shown(self, name: str) -> Labels:
         """Return the labels (n,) of the data set."""
-        records = self.context.training_pictures
+        records = self.stored.training_pictures
         return label_vector([records[picture] for picture in self.pictures.pictures.ids], name)
 
     def _learned(self, task: FitTask, chains: Sequence[Chain]) -> Learned:
@@ -134,7 +137,7 @@ class Learner:
         boxes: dict[str, Float64] = {}
         for number, chain in enumerate(others, start=1):
             own = np.flatnonzero(positive & (self.models[task.name].fold == number))
-            found, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, own, self.context.settings.detect)
+            found, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect)
             boxes.update(zip((pictures.ids[row] for row in own), found, strict=True))
         detector = Detector(task.name, whole.weights, whole.trained.intercept, pictures.scale)
         return Learned(detector, boxes)

@@ -1,7 +1,7 @@
 """Learning while a person looks: which class learns when, what its boxes are then, and what the page says of it."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,10 +12,11 @@ import numpy as np
 
 from lapsvm.boxes import paired_iou
 from lapsvm.errors import LapsvmError
-from lapsvm.features import ShardSet
+from lapsvm.features import Extractor, ShardSet
 
 from ..fitting.reviewed import SAME
-from ..run.context import RunContext
+from ..run.context import StoredRun, Workspace
+from ..run.settings import RefineSettings
 from ..run.verdicts import Verdict
 from .class_review import BoxModels, ClassReview
 from .learner import Learned, Learner
@@ -107,19 +108,27 @@ class Learning:
 
     Parameters
     ----------
-    context : RunContext
+    stored : StoredRun
     shards : ShardSet
         The training set's.
     classes : sequence of ClassReview
         Gain models.
+    workspace : Workspace
+        Its reporter is not used: the worker has one of its own.
+    open_extractor : callable
+        Returns the extractor of the settings, for drawn boxes.
     """
 
-    def __init__(self, context: RunContext, shards: ShardSet, classes: Sequence[ClassReview]) -> None:
-        self._context, self._shards, self._classes = context, shards, classes
+    def __init__(
+        self, stored: StoredRun, shards: ShardSet, classes: Sequence[ClassReview], workspace: Workspace,
+        open_extractor: Callable[[], Extractor],
+    ) -> None:  # fmt: skip
+        self._stored, self._shards, self._classes = stored, shards, classes
         self._lock, self._worker = Lock(), Worker()
+        self._workspace, self._open_extractor = replace(workspace, reporter=self._worker.reporter), open_extractor
         self._learner: Learner | None = None  # the worker's
         self._prepared: set[int] = set()
-        self._progress = [_Progress(one.decided(), obstacle=_obstacle(context, one)) for one in classes]
+        self._progress = [_Progress(one.decided(), obstacle=_obstacle(stored.settings.refine, one)) for one in classes]
 
     def notice(self, index: int) -> None:
         """Let a class learn if it has enough new verdicts; after the first one, prepare it."""
@@ -160,7 +169,7 @@ class Learning:
 
     def _loaded(self) -> Learner:
         if self._learner is None:
-            self._learner = Learner.loaded(self._context, self._shards, self._worker.reporter)
+            self._learner = Learner.loaded(self._stored, self._shards, self._workspace, self._open_extractor)
         return self._learner
 
     def _learn(self, index: int, verdicts: Mapping[str, Verdict]) -> None:
@@ -192,9 +201,9 @@ class Learning:
             progress.end(verdicts, sentence, has_learned=True)
 
 
-def _obstacle(context: RunContext, one: ClassReview) -> str:
+def _obstacle(settings: RefineSettings, one: ClassReview) -> str:
     """Return why a class does not learn while a person looks; "" if it does."""
-    if not context.settings.refine.rounds:
+    if not settings.rounds:
         return "the run has no refinement, so boxes stay as they are while you look"
     if one.held_out is None:
         return f"{one.name} has no held-out boxes, so boxes stay as they are while you look"

@@ -25,6 +25,7 @@ from .session import ReviewSession
 HOST = "127.0.0.1"
 LARGEST_BODY = 2**16
 TIMEOUT = 30.0
+NOT_UNDERSTOOD = "This request is not understood."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -108,6 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - the name of the base class
         """Write no log: addresses hold the token."""
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """Answer a request that the base class does not understand as all others are: with our headers, no echo."""
+        self.close_connection = True
+        self._send(HTTPStatus(code), NOT_UNDERSTOOD.encode(), "text/plain; charset=utf-8")
+
     def _answered(self, answer: Callable[[str], tuple[bytes, str]]) -> None:
         """Send what `answer` returns for the address below the token, or why it is refused."""
         try:
@@ -119,7 +125,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refused.status, refused.sentence.encode(), "text/plain; charset=utf-8")
 
     def _check_origin(self) -> None:
-        """Refuse requests to other names of this address, and requests by pages of other origins."""
+        """Refuse requests to other names of this address, by pages of other origins, or answered without headers."""
+        if self.request_version == "HTTP/0.9":
+            raise _Refused(HTTPStatus.BAD_REQUEST, NOT_UNDERSTOOD)
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
             raise _Refused(HTTPStatus.FORBIDDEN, "This server has another name.")
         origins = self.headers.get_all("Origin", [])

@@ -1,6 +1,6 @@
 """A review of a finished run: which pictures are asked for, with which boxes, and what was said of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,12 +16,12 @@ from lapsvm.boxes import areas, common_areas, iou
 from lapsvm.catalog import Pixels
 from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, OptionError, StageError
-from lapsvm.features import ShardSet
+from lapsvm.features import Extractor, ShardSet
 
 from ..fitting.reviewed import ReviewedClass
-from ..results.detectors import load_detectors, training_shards
+from ..results.detectors import load_detectors
 from ..results.held_out import read_held_out
-from ..run.context import RunContext
+from ..run.context import StoredRun, Workspace
 from ..run.dataset import label_vector
 from ..run.verdicts import Verdict, append_verdicts, verdict_fault
 from ..shards.windows import UnusableError, run_pixels
@@ -36,7 +36,7 @@ SMALLER = 0.6  # a part has at most this share of the area of the whole
 APART = 0.3  # boxes that overlap less are elsewhere
 LEAST = 0.02  # a part has at least this share
 FIRST = 20
-"""Pictures of a class that are asked for: their share of right boxes is known to about 20 points either way."""
+"""Pictures of a class to review; its share of right boxes is then known to about 20 points either way."""
 
 
 class ReviewSession:
@@ -44,7 +44,7 @@ class ReviewSession:
 
     Parameters
     ----------
-    context : RunContext
+    stored : StoredRun
     class_name : str or None
         The only class; None: all.
 
@@ -56,36 +56,38 @@ class ReviewSession:
         If the run has no models, or not those of its settings, or no shards.
     """
 
-    def __init__(self, context: RunContext, class_name: str | None = None) -> None:
-        self.context, self._lock = context, Lock()
+    def __init__(self, stored: StoredRun, class_name: str | None = None) -> None:
+        self.stored, self._lock = stored, Lock()
         self.learning: Learning | None = None
-        self.shards = _shards(context)
+        self.shards = _shards(stored)
         self.ids, self.hashes = self.shards.image_ids, self.shards.pixel_hashes
-        self._records = [context.training_pictures[name] for name in self.ids]
+        self._records = [stored.training_pictures[name] for name in self.ids]
         self._sizes = self.shards.sizes
-        self.classes = [self._class(one) for one in _detectors(context, class_name)]
-        self._places = _places(self.shards)
+        self.classes = [self._class(detector) for detector in _detectors(stored, class_name)]
         self.image = lru_cache(16)(self._image)
 
     def _class(self, detector: Detector) -> ClassReview:
         name = detector.class_name
-        held_out = read_held_out(self.context.run, name)
+        held_out = read_held_out(self.stored.folder, name)
         positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
-        order = random_order([self.ids[row] for row in positives], name, self.context.settings.seed)
-        usable = ReviewedClass.of_pictures(self.context.verdicts, name, self.ids, self.hashes, self._sizes)
+        order = random_order([self.ids[row] for row in positives], name, self.stored.settings.seed)
+        usable = ReviewedClass.of_pictures(self.stored.verdicts, name, self.ids, self.hashes, self._sizes)
         rows = [positives[place] for place in order]
         return ClassReview(name, rows, dict(usable.verdicts), [BoxModels(detector, held_out)])
 
-    def learn(self) -> Learning:
-        """Let classes learn from verdicts from now on, until what is returned is stopped."""
-        self.learning = Learning(self.context, self.shards, self.classes)
+    def learn(self, workspace: Workspace, open_extractor: Callable[[], Extractor]) -> Learning:
+        """Let classes learn from verdicts from now on, until what is returned is stopped; arguments as `Learning`."""
+        self.learning = Learning(self.stored, self.shards, self.classes, workspace, open_extractor)
         return self.learning
 
     # ---- what the page asks ----
     def overview(self) -> list[dict[str, Any]]:
         """Return name, number of undecided pictures, figure and learning of every class."""
-        left = [sum(self._verdict(one, row) is None for row in one.rows) for one in self.classes]
-        return [{"name": one.name, "left": left[index], **self._state(index)} for index, one in enumerate(self.classes)]
+        left = [sum(self._verdict(review, row) is None for row in review.rows) for review in self.classes]
+        return [
+            {"name": review.name, "left": left[index], **self._state(index)}
+            for index, review in enumerate(self.classes)
+        ]
 
     def _state(self, index: int) -> dict[str, Any]:
         """Return figure and learning of a class."""
@@ -94,10 +96,14 @@ class ReviewSession:
 
     def queue(self, index: int) -> list[dict[str, Any]]:
         """Return the pictures of a class in order, with what was said; "random" marks the first ones."""
-        one = self.classes[index]
+        review = self.classes[index]
         return [
-            {"n": row, "verdict": said.verdict if (said := self._verdict(one, row)) else None, "random": place < FIRST}
-            for place, row in enumerate(one.rows)
+            {
+                "n": row,
+                "verdict": said.verdict if (said := self._verdict(review, row)) else None,
+                "random": place < FIRST,
+            }
+            for place, row in enumerate(review.rows)
         ]
 
     def item(self, index: int, row: int) -> dict[str, Any]:
@@ -106,8 +112,8 @@ class ReviewSession:
         Raises LookupError if there is no such class, or the picture is none of it.
         """
         version = self.classes[index].version
-        one, candidates, (height, width) = self._asked(index, row, version)
-        said = self._verdict(one, row)
+        review, candidates, (height, width) = self._asked(index, row, version)
+        said = self._verdict(review, row)
         return {
             "n": row,
             "version": version,
@@ -121,19 +127,19 @@ class ReviewSession:
 
     def _asked(self, index: int, row: int, version: int) -> tuple[ClassReview, list[list[float]], tuple[int, int]]:
         """Return a class, and the boxes of a version and the size of a picture of it; LookupError if there is none."""
-        one = self.classes[index]
-        if row not in one.rows or not 0 <= version < len(one.models):
+        review = self.classes[index]
+        if row not in review.rows or not 0 <= version < len(review.models):
             raise LookupError(row)
-        return one, *self.candidates(one, row, version)
+        return review, *self.candidates(review, row, version)
 
-    def candidates(self, one: ClassReview, row: int, version: int = -1) -> tuple[list[list[float]], tuple[int, int]]:
+    def candidates(self, review: ClassReview, row: int, version: int = -1) -> tuple[list[list[float]], tuple[int, int]]:
         """Return the boxes to choose from in a picture, by default those of now, and its height and width."""
-        models = one.models[version]
-        boxes, scores, size = self._windows(models.detector, row)
-        smoothed = smooth_scores(boxes, scores)
+        models, picture = review.models[version], self.shards.picture(self.ids[row])
+        boxes = np.array(picture.boxes, dtype=np.float64)
+        smoothed = smooth_scores(boxes, models.detector.score(picture.features))
         first = models.first_boxes.get(self.ids[row], boxes[int(np.argmax(smoothed))])
         found = candidate_boxes(np.asarray(first, dtype=np.float64), boxes, smoothed)
-        return np.round(found, 2).tolist(), size
+        return np.round(found, 2).tolist(), picture.size
 
     def figure(self, index: int) -> str:
         """Return how many held-out boxes of a class are right; "" if that is not known."""
@@ -142,14 +148,14 @@ class ReviewSession:
 
     def prepare(self) -> None:
         """Make the picture that the page shows first ready, so that nobody waits for it."""
-        rows = (row for one in self.classes for row in self.open_rows(one))
+        rows = (row for review in self.classes for row in self.open_rows(review))
         with suppress(StopIteration, UnusableError):  # it is named when it is asked for
             self.image(next(rows))
 
-    def open_rows(self, one: ClassReview) -> Iterator[int]:
+    def open_rows(self, review: ClassReview) -> Iterator[int]:
         """Yield the pictures of a class that are undecided or skipped, in order."""
-        for row in one.rows:
-            said = self._verdict(one, row)
+        for row in review.rows:
+            said = self._verdict(review, row)
             if said is None or said.verdict == "skip":
                 yield row
 
@@ -176,30 +182,21 @@ class ReviewSession:
         version = entry.get("version", self.classes[index].version)
         if type(version) is not int:
             raise LookupError(version)
-        one, candidates, (height, width) = self._asked(index, row, version)
+        review, candidates, (height, width) = self._asked(index, row, version)
         given = {name: entry[name] for name in ("verdict", "boxes", "seconds") if name in entry}
-        known = {"picture": self.ids[row], "class": one.name, "pixels": self.hashes[row], "order": "random"}
+        known = {"picture": self.ids[row], "class": review.name, "pixels": self.hashes[row], "order": "random"}
         verdict = Verdict.parsed({**given, **known, "candidates": candidates})
         _check_inside(verdict, width, height)
         with self._lock:
-            verdict = one.restored(verdict) if entry.get("undo") is True else verdict
-            append_verdicts(self.context.run.verdicts_file, [verdict])
-            one.take(verdict)
+            verdict = review.restored(verdict) if entry.get("undo") is True else verdict
+            append_verdicts(self.stored.folder.verdicts_file, [verdict])
+            review.take(verdict)
         if self.learning is not None:
             self.learning.notice(index)
         return self._state(index)
 
-    def _verdict(self, one: ClassReview, row: int) -> Verdict | None:
-        return one.verdicts.get(self.ids[row])
-
-    # ---- pictures ----
-    def _windows(self, detector: Detector, row: int) -> tuple[Float64, Float64, tuple[int, int]]:
-        shard_index, place = self._places[row]
-        shard = self.shards.read(shard_index)
-        own = slice(shard.offsets[place], shard.offsets[place + 1])
-        height, width = shard.sizes[place].tolist()
-        boxes = np.array(shard.boxes[own], dtype=np.float64)
-        return boxes, detector.score(np.asarray(shard.features[own])), (height, width)
+    def _verdict(self, review: ClassReview, row: int) -> Verdict | None:
+        return review.verdicts.get(self.ids[row])
 
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
@@ -216,28 +213,23 @@ def jpeg(pixels: Pixels, side: int) -> bytes:
     return buffer.getvalue()
 
 
-def _shards(context: RunContext) -> ShardSet:
-    shards = training_shards(context)
+def _shards(stored: StoredRun) -> ShardSet:
+    shards = stored.shards_if_any(stored.train_set)
     if shards is None:
-        folder = context.run.shards(context.train_set)
+        folder = stored.folder.shards(stored.train_set)
         raise StageError(f"review needs the windows of the training set, but {folder} holds no shards.")
-    lost = next((name for name in shards.image_ids if name not in context.training_pictures), None)
+    lost = next((name for name in shards.image_ids if name not in stored.training_pictures), None)
     if lost is not None:
         raise StageError(f"review needs the pictures of the run, but the data set has no picture {lost!r}.")
     return shards
 
 
-def _detectors(context: RunContext, class_name: str | None) -> Sequence[Detector]:
-    names = context.data.classes
+def _detectors(stored: StoredRun, class_name: str | None) -> Sequence[Detector]:
+    names = stored.data.classes
     if class_name is not None and class_name not in names:
         raise OptionError(f"option --class must be a class of the run ({', '.join(names)}), got {class_name!r}.")
-    found = load_detectors(context, "review")
-    return [one for one in found if class_name in (None, one.class_name)]
-
-
-def _places(shards: ShardSet) -> list[tuple[int, int]]:
-    """Return the shard of every picture and its place there."""
-    return [(index, place) for index, header in enumerate(shards.headers) for place in range(len(header.image_ids))]
+    detectors = load_detectors(stored, "review")
+    return [detector for detector in detectors if class_name in (None, detector.class_name)]
 
 
 def _check_inside(verdict: Verdict, width: int, height: int) -> None:

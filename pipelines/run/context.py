@@ -1,4 +1,8 @@
-"""The context that every stage of a run receives."""
+"""The context that every stage of a run receives, and the parts of it that other functions take.
+
+Stages and commands alone take the whole context. Of the others those that read a run take a `StoredRun`, those that
+compute a `Workspace`, and all that need less take the folder, the settings or the reporter alone.
+"""
 
 import sys
 import time
@@ -13,7 +17,8 @@ from typing import Any, Self
 from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
 from lapsvm.errors import ShardError, StageError
-from lapsvm.features import ShardSet, open_shards, read_shard, shard_paths
+from lapsvm.features import Extractor, ShardSet, open_shards, read_shard, shard_paths
+from lapsvm.features.extractors.extractor import open_sized_extractor
 
 from .dataset import RunData, label_vector, moved, open_run_data
 from .denied import denial, labels_after, without_classes
@@ -25,6 +30,94 @@ from .verdicts import Verdict, VerdictLog, merge_verdicts, of_no_class, read_ver
 PRECISION = 0.9
 OTHER = "other"
 _ALWAYS = {"evaluate", "report"}  # stages that have something to do in any case
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What decides the results of a run, and the folder that holds them.
+
+    Attributes
+    ----------
+    folder : RunFolder
+    settings : Settings
+    data : RunData
+        Without the classes that verdicts deny.
+    verdicts : VerdictLog
+    """
+
+    folder: RunFolder
+    settings: Settings
+    data: RunData
+    verdicts: VerdictLog
+
+    @property
+    def train_set(self) -> str:
+        """The name of the set to train on."""
+        return self.settings.data.train_set
+
+    @cached_property
+    def training_pictures(self) -> dict[str, ImageRecord]:
+        """Id -> picture of the training set."""
+        return {record.id: record for record in self.data.records[self.train_set]}
+
+    def shards(self, set_name: str) -> ShardSet:
+        """Open the shards of a set; errors are those of `open_run_shards`."""
+        return open_run_shards(self.folder, self.settings, set_name)
+
+    def shards_if_any(self, set_name: str) -> ShardSet | None:
+        """Open the shards of a set; None if they are gone."""
+        return self.shards(set_name) if self.folder.has_shards(set_name) else None
+
+    def trained_model(self, class_name: str) -> Path:
+        """Return the file that training writes: the final model, unless refinement follows."""
+        return self.folder.first_model(class_name) if self.settings.refine.rounds else self.folder.model(class_name)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a command computes, and what it writes and reports to.
+
+    Attributes
+    ----------
+    folder : RunFolder
+    reporter : Reporter
+    threads : int
+    device, memory, cluster
+        As in `RunContext`.
+    """
+
+    folder: RunFolder
+    reporter: Reporter
+    threads: int
+    device: str = "auto"
+    memory: int | str | None = None
+    cluster: Cluster | None = None
+
+
+def open_run_shards(run: RunFolder, settings: Settings, set_name: str) -> ShardSet:
+    """Open the shards of a set; StageError if some that were made are not there any more."""
+    if lost := run.lost_shards(set_name):
+        count = f"{lost[0]} is not there" + (f", nor are {len(lost) - 1:,} more" if len(lost) > 1 else "")
+        verb = "import" if settings.windows.method == IMPORTED else "extract"
+        raise StageError(f"shards of set {set_name!r} must all be there, but {count}; run lapsvm {verb} first.")
+    return open_shards(run.shards(set_name))
+
+
+def stored_sizes(run: RunFolder, set_name: str) -> dict[str, tuple[int, int]]:
+    """Return picture -> width and height as its features were made, for the pictures of shards that can be read.
+
+    Others may be to make yet, or again: the checks before extraction know the sizes of a part of the set.
+    """
+    return {image_id: size for image_id, _, size in _stored_pictures(run, set_name)}
+
+
+def _stored_pictures(run: RunFolder, set_name: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """Yield id, pixel hash, width and height of the pictures of a set's shards, without lost and damaged shards."""
+    for path in shard_paths(run.shards(set_name)) if run.has_shards(set_name) else ():
+        with suppress(ShardError):
+            shard = read_shard(path, mapped=True, verify=False)
+            rows = zip(shard.image_ids, shard.pixel_hashes, shard.sizes.tolist(), strict=True)
+            yield from ((image_id, digest, (width, height)) for image_id, digest, (height, width) in rows)
 
 
 @dataclass
@@ -55,12 +148,14 @@ class RunContext:
         Which figures evaluation computes.
     precision : float or None
         The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
+    card : bool
+        Whether the report writes the run's card, too.
     sizes_are_open : bool
         Whether extraction may choose ``features.sizes`` by the pictures, because only the recipe names some.
     advice : str
         A line on what else there is, which extraction reports once nothing refuses the run.
-    attached_boxes : object
-        The boxes of the setting ``data.boxes`` once evaluation has read them.
+    box_source : object
+        Where evaluation has read boxes.
     began : float
         When the command began, in seconds of `time.perf_counter`.
     """
@@ -80,9 +175,10 @@ class RunContext:
     stages: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ("voc",)
     precision: float | None = None
+    card: bool = False
     sizes_are_open: bool = False
     advice: str = ""
-    attached_boxes: Any = field(default=None, repr=False)
+    box_source: Any = field(default=None, repr=False)
     began: float = field(default_factory=time.perf_counter, repr=False)
 
     @classmethod
@@ -152,7 +248,7 @@ class RunContext:
 
         Sizes are known of pictures that are as they were when the run's features were made.
         """
-        stored = {image_id: (digest, size) for image_id, digest, size in self._stored_pictures(self.train_set)}
+        stored = {image_id: (digest, size) for image_id, digest, size in _stored_pictures(self.run, self.train_set)}
 
         def size_of(one: Verdict) -> tuple[int, int] | None:
             digest, size = stored.get(one.picture, ("", None))
@@ -168,37 +264,25 @@ class RunContext:
         """The name of the set to train on."""
         return self.settings.data.train_set
 
-    @cached_property
-    def training_pictures(self) -> dict[str, ImageRecord]:
-        """Id -> picture of the training set."""
-        return {record.id: record for record in self.data.records[self.train_set]}
-
     def shards(self, set_name: str) -> ShardSet:
-        """Open the shards of a set; StageError if some that were made are not there any more."""
-        if lost := self.run.lost_shards(set_name):
-            count = f"{lost[0]} is not there" + (f", nor are {len(lost) - 1:,} more" if len(lost) > 1 else "")
-            verb = "import" if self.settings.windows.method == IMPORTED else "extract"
-            raise StageError(f"shards of set {set_name!r} must all be there, but {count}; run lapsvm {verb} first.")
-        return open_shards(self.run.shards(set_name))
+        """Open the shards of a set; errors are those of `open_run_shards`."""
+        return open_run_shards(self.run, self.settings, set_name)
 
-    def stored_sizes(self, set_name: str) -> dict[str, tuple[int, int]]:
-        """Return picture -> width and height as its features were made, for the pictures of shards that can be read.
+    @property
+    def stored(self) -> StoredRun:
+        """What decides the results of the run, as it is now."""
+        return StoredRun(self.run, self.settings, self.data, self.verdicts)
 
-        Others may be to make yet, or again: the checks before extraction know the sizes of a part of the set.
-        """
-        return {image_id: size for image_id, _, size in self._stored_pictures(set_name)}
+    @property
+    def workspace(self) -> Workspace:
+        """Where this command computes."""
+        return Workspace(self.run, self.reporter, self.threads, self.device, self.memory, self.cluster)
 
-    def _stored_pictures(self, set_name: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-        """Yield id, pixel hash, width and height of the pictures of a set's shards, without lost and damaged shards."""
-        for path in shard_paths(self.run.shards(set_name)) if self.run.has_shards(set_name) else ():
-            with suppress(ShardError):
-                shard = read_shard(path, mapped=True, verify=False)
-                rows = zip(shard.image_ids, shard.pixel_hashes, shard.sizes.tolist(), strict=True)
-                yield from ((image_id, digest, (width, height)) for image_id, digest, (height, width) in rows)
-
-    def trained_model(self, class_name: str) -> Path:
-        """Return the file that training writes: the final model, unless refinement follows."""
-        return self.run.first_model(class_name) if self.settings.refine.rounds else self.run.model(class_name)
+    def open_extractor(self) -> Extractor:
+        """Open the extractor of the settings, and report its warnings; SettingsError if it may not run its code."""
+        features = self.settings.features
+        with self.reporter.warnings():
+            return open_sized_extractor(features.extractors, features.networks, self.device, self.named)
 
     def timed(self, stage: str) -> AbstractContextManager[dict[str, Any]]:
         """Store the time of a stage in ``timings.json``, with the counts that the stage adds to the dictionary."""
@@ -224,3 +308,8 @@ class RunContext:
     def command_line(self) -> list[str]:
         """The words of the command that ``run.toml`` stores."""
         return [*self.program, *sys.argv[1:]]
+
+
+def open_stored(run: RunFolder, settings: Settings, reporter: Reporter) -> StoredRun:
+    """Return a run that is only read, with its data and verdicts."""
+    return RunContext(run, settings, 1, reporter).stored

@@ -1,7 +1,7 @@
 """The data set of a run: its pictures, their labels, and the classes that can be learned."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +19,8 @@ from .settings import DataSettings, Settings
 Labels = NDArray[np.int8]
 _LABELS = frozenset((1, -1, 0))
 SHOWN = 20  # classes in one sentence
+WITH_WORDS = ("folder", "csv", "imagefolder", "mvtec")
+"""Readers for which words of `lapsvm.catalog.NO_CLASS` mean no class."""
 NO_SET = "none"  # the name of the test set of a run without one
 
 
@@ -141,17 +143,28 @@ def count_labels(records: Sequence[ImageRecord]) -> tuple[Counter[str], Counter[
     return positive, negative
 
 
+def has_pictures_of_no_class(data: RunData, set_name: str) -> bool:
+    """Return whether a set was sorted into pictures of classes and of none, as good and defective products are.
+
+    That is where its reader has words for no class, and some of its pictures show none of the run's classes.
+    """
+    if data.dataset.name not in WITH_WORDS:
+        return False
+    return len(positive_pictures(data.records[set_name], data.classes)) < len(data.records[set_name])
+
+
 def positive_pictures(records: Sequence[ImageRecord], classes: Collection[str]) -> frozenset[str]:
     """Return the ids of the pictures that are labelled with a class or more, in time linear in the stored labels."""
     names = frozenset(classes)
-    return frozenset(record.id for record in records if not names.isdisjoint(_present(record.labels)))
+    return frozenset(record.id for record in records if not names.isdisjoint(shown_classes(record)))
 
 
-def _present(labels: Mapping[str, int]) -> Iterable[str]:
-    """Return the classes that a picture is labelled with."""
+def shown_classes(record: ImageRecord) -> frozenset[str]:
+    """Return the classes that a picture is positive for."""
+    labels = record.labels
     if isinstance(labels, PresentClasses):
         return labels.positive
-    return [name for name, value in labels.items() if value == 1]
+    return frozenset(name for name, value in labels.items() if value == 1)
 
 
 def label_vector(records: Sequence[ImageRecord], class_name: str) -> Labels:

@@ -8,13 +8,16 @@
     RUN/projection-sums.safetensors     what an interrupted fit of them has summed
     RUN/normal.safetensors              what negative pictures have, with --objectness normal
     RUN/models/<class>.safetensors      one detector per class
+    RUN/models/threshold.json           from which probability a picture is not ok
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
+    RUN/folds/<class>.safetensors       the trained models that never saw a fold
     RUN/heldout/<class>.safetensors     what models say of pictures that they did not see
-    RUN/training/*.answers              answers of passes, until training ends
+    RUN/training/*.answers  choices.json  answers of passes and finished choices, until training ends
+    RUN/tuning.json                     every candidate of tune with its scores
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/verdicts.jsonl                  what a person said of pictures
     RUN/drawn.safetensors               features of the drawn boxes that no window covers
-    RUN/evaluation.json  history.csv  timings.json  page/index.html
+    RUN/evaluation.json  history.csv  timings.json  page/index.html  card.md
     RUN/.lapsvm-files                   the files that this program wrote; no other is replaced or removed
     RUN/.lock                           the process that uses the folder
 """
@@ -32,6 +35,7 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
+from lapsvm.detection.alarms import FILE as THRESHOLD
 from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
 from lapsvm.files import write_atomically
@@ -77,6 +81,7 @@ class RunFolder:
         self.seconds: dict[str, float] = {}  # of the stages that this object has timed
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
+        self.threshold_file = self.models / THRESHOLD
         self.first_models = self.path / "first"
         self.held_out_scores = self.path / "heldout"
         self.models_of_folds = self.path / "folds"
@@ -91,6 +96,7 @@ class RunFolder:
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"
+        self.card = self.path / "card.md"
         self.page = self.path / "page" / "index.html"
         self.tuning_file = self.path / "tuning.json"
 

@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lapsvm.errors import LapsvmError, MissingError, SettingsError, WriteError
-from lapsvm.files import lock_descriptor, open_flags, open_regular, unshare
+from lapsvm.files import lock_descriptor, make_folder, open_flags, open_regular, unshare
 
 LOCK = ".lock"
-_HOLDER = re.compile(rb"process \d+ on .*\)", re.DOTALL)
+_HOLDER = re.compile(rb"process \d+ on .*", re.DOTALL)
+_BEGINNING = re.compile(rb"p?r?o?c?e?s?s?|process \d*( o?)?")  # as a power failure may leave it
 _TEXT = 4096  # bytes of it that are read
 _FLAGS = open_flags("O_RDWR", "O_CREAT", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
 
@@ -49,12 +50,10 @@ def locked(folder: Path, command: str) -> Iterator[None]:
 
 def _make(folder: Path) -> list[Path]:
     """Make a folder and return the new folders, the innermost first."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return make_folder(folder)
     except OSError as error:
         raise MissingError(f"run folder {folder} cannot be made: {error.strerror}.") from None
-    return missing
 
 
 def _acquire(folder: Path) -> int:
@@ -102,12 +101,12 @@ def is_lock(path: Path) -> bool:
 
 
 def _is_ours(lock: int) -> bool:
-    """Return whether an open file is empty or says who holds it."""
+    """Return whether an open file is empty or says who holds it, cut short or not."""
     status = os.fstat(lock)
     if not stat.S_ISREG(status.st_mode) or status.st_size > _TEXT:
         return False
-    text = _text(lock)
-    return not text or _HOLDER.fullmatch(text) is not None
+    text = _text(lock).rstrip(b"\0")
+    return _HOLDER.fullmatch(text) is not None or _BEGINNING.fullmatch(text) is not None
 
 
 def _text(lock: int) -> bytes:

@@ -6,14 +6,14 @@ from typing import Any
 
 from lapsvm.errors import StageError
 
-MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**32 - 1
 MAX_JOBS = 1024
 MAX_DRAWS = 1_000_000
 MAX_SIZE = 8192
-"""Longest side in pixels at which a network sees a picture; a square one of so many is the largest that is read."""
+"""Longest side in pixels at which a network sees a picture: a square of this side has as many pixels as may be read."""
 
 _SHOWN = 60
+_LONGEST = 2000  # letters of a line on the terminal
 
 
 def shown(value: Any) -> str:
@@ -45,6 +45,10 @@ def unmet(stage: str, need: str, but: str, verb: str) -> StageError:
 
 def printable(text: str) -> str:
     """Return a text in which nothing steers a terminal: but for line breaks, what does not print becomes an escape."""
-    if text.isprintable():
-        return text
     return "".join(letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text)
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line that prints, cut where a name or a line of a file makes it longer than a screen."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."

@@ -1,11 +1,14 @@
-"""One option: its flags, its help, its setting, and the rule that its values keep."""
+"""One option: its flags, its help, its setting, and the rule that its values keep; and the options of all settings."""
 
-import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
 
 from lapsvm.errors import OptionError
+from lapsvm.settings import MAX_NUMBER, Range, Rule
 
 from .limits import shown
 from .settings import Settings
@@ -17,6 +20,7 @@ SET = "--set"
 """The flag of settings that few people set: ``--set train.path=true``."""
 
 _DEFAULTS = Settings().flat()
+_NOUNS = {str: "", int: "whole number", float: "number", bool: "switch", Path: "path"}
 
 
 class Several(Enum):
@@ -24,30 +28,6 @@ class Several(Enum):
 
     COMMAS = "separated by commas"
     REPEATED = "given several times"
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers from `low` to `high`; `above` and `below` exclude the limits. NaN and infinity are outside."""
-
-    low: float = 0
-    high: float = math.inf
-    above: bool = False
-    below: bool = False
-
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
-            return False
-        over = value > self.low if self.above else value >= self.low
-        return over and (value < self.high if self.below else value <= self.high)
-
-    def __str__(self) -> str:
-        if self.high == math.inf:
-            return f"a finite number {'greater than' if self.above else 'of at least'} {self.low:g}"
-        if not (self.above or self.below):
-            return f"from {self.low} to {self.high}"
-        lower, upper = "above" if self.above else "at least", "below" if self.below else "at most"
-        return f"{lower} {self.low} and {upper} {self.high}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +63,7 @@ class Option:
     help: str
     field: str = ""
     several: Several | None = None
-    rule: Range | tuple[str, ...] | None = None
+    rule: Rule | None = None
     default: Any = None
     panel: str = ""
     verbs: str = ""
@@ -107,9 +87,22 @@ class Option:
     def default_text(self) -> str:
         """Return the default as text; "" where there is none to show."""
         value = _DEFAULTS[self.field] if self.field and self.default is None else self.default
-        if value is REQUIRED or value in (None, False, "", (), -1):
-            return ""
-        return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        return "" if value is REQUIRED or value in (None, False, "", (), -1) else value_text(value)
+
+    def values_text(self) -> str:
+        """Return the values that it takes, such as "number from 0 to 1, separated by commas"; "" for any text."""
+        several = self.several.value if self.several else ""
+        if self.several is Several.REPEATED and not self.flags:
+            several = "several"
+        return ", ".join(filter(None, (self._item_text(), several)))
+
+    def _item_text(self) -> str:
+        """Return what one value is."""
+        if isinstance(self.rule, tuple):
+            return f"one of {', '.join(self.rule)}"
+        if isinstance(self.rule, Range) and self.rule.high == MAX_NUMBER:
+            return f"{_NOUNS[self.kind]} of at least {self.rule.low}"
+        return " ".join(filter(None, (_NOUNS[self.kind], str(self.rule or "").removeprefix("a finite number "))))
 
     def check(self, value: Any) -> None:
         """Raise OptionError unless a value, or each one of several, keeps the rule and can be written."""
@@ -127,3 +120,40 @@ class Option:
         if isinstance(self.rule, Range) and value not in self.rule:
             got = f"{value:g}" if isinstance(value, float) else shown(value)
             raise OptionError(f"{self.title} must be {self.rule}, got {got}.")
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a setting as ``--set`` takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def setting_options(
+    kind: Any = Settings, prefix: str = "", table: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[Option]:
+    """Yield the option of each setting in the order of its field; `prefix` and `table` are of the table `kind`."""
+    for entry in fields(kind):
+        if isinstance(entry.type, type) and is_dataclass(entry.type):
+            yield from setting_options(entry.type, f"{prefix}{entry.name}.", entry.metadata)
+        else:
+            yield _setting_option(entry, prefix + entry.name, table)
+
+
+def _setting_option(entry: Field[Any], name: str, table: Mapping[str, Any]) -> Option:
+    """Return the option of one setting (see `settings`)."""
+    about = {**table, **entry.metadata, **table.get("of", {}).get(entry.name, {})}
+    items = get_args(entry.type)  # of a tuple
+    flags: str = about.get("flag", "")
+    return Option(
+        name=flags.partition("/")[0].removeprefix("--").replace("-", "_") or name.replace(".", "_"),
+        flags=flags or SET,
+        kind=about.get("kind", items[0] if items else entry.type),
+        help=about["help"],
+        field=name,
+        several=(Several.REPEATED if about.get("repeated") else Several.COMMAS) if items else None,
+        rule=about["rule"],
+        panel=about["panel"],
+        verbs=about["verbs"],
+        main=about["main"],
+    )

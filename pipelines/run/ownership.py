@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from lapsvm.detection.detector import FORMAT
 from lapsvm.errors import OptionError, SettingsError
-from lapsvm.files import SMALL_FILE, is_temporary, read_regular, remove_stale, write_atomically
+from lapsvm.files import SMALL_FILE, is_temporary, make_folder, read_regular, remove_stale, write_atomically
 from lapsvm.model_files import stored_format
 
 from .folder_lock import LOCK, is_lock
@@ -64,10 +64,10 @@ class OwnedFiles:
         self.check(claimed)
         new = {self._name(path) for path in claimed} - self._names()
         if new or (claimed and not self.is_marked):  # first: folders without the list would be another program's
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             self._store(self._names() | new)
         for parent in dict.fromkeys(path.parent for path in claimed):
-            parent.mkdir(parents=True, exist_ok=True)
+            make_folder(parent)
 
     def lost(self, *patterns: str) -> list[Path]:
         """Return the listed files that are not there, sorted, of those whose relative path matches a pattern."""

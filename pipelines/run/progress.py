@@ -2,17 +2,20 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from threading import Event, Thread
-
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from .limits import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
@@ -83,7 +86,11 @@ class Reporter:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
+
+    @cached_property
+    def console(self) -> "Console":
+        """The console of all lines but the warnings of a quiet one."""
+        return _console(self.quiet)
 
     def say(self, line: str) -> None:
         """Print one line."""
@@ -91,8 +98,18 @@ class Reporter:
 
     def warn(self, line: str) -> None:
         """Print one line, also if `quiet`."""
-        console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True) if self.quiet else self.console
+        console = _console(quiet=False) if self.quiet else self.console
         console.print(printable(line), markup=False)
+
+    @contextmanager
+    def warnings(self) -> Iterator[None]:
+        """Print the warnings that the library gives its callers within a block."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            yield
+        for warning in caught:
+            if warning.category is UserWarning:
+                self.warn(str(warning.message))
 
     @contextmanager
     def bar(self, title: str, total: int | None, unit: str = "") -> Iterator[Bar]:
@@ -101,26 +118,35 @@ class Reporter:
         if self.quiet or total == 0:
             yield bar
             return
-        with _StatusBar(bar, self.console) if sys.stderr.isatty() else _lines(bar, self.say):
+        with _status_bar(bar, self.console) if sys.stderr.isatty() else _lines(bar, self.say):
             yield bar
 
 
-class _StatusBar(Progress):
-    """A bar with its rates and its note on the lines below."""
+def _console(quiet: bool) -> "Console":
+    """Return rich's console on standard error; it takes long to import, and prediction of one picture says nothing."""
+    from rich.console import Console
 
-    def __init__(self, bar: Bar, console: Console) -> None:
-        self._bar = bar
-        title, count = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[count]}"))
-        super().__init__(title, BarColumn(), count, TimeElapsedColumn(), console=console)
-        self.add_task(bar.title, total=bar.total, count=bar.count)
+    return Console(stderr=True, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
 
-    def get_renderables(self) -> Iterator[RenderableType]:
-        """Yield the bar and the text below."""
-        for task in self.task_ids:
-            self.update(task, completed=self._bar.done, count=self._bar.count)
-        yield self.make_tasks_table(self.tasks)
-        if self._bar.status:
-            yield Text("  " + self._bar.status)
+
+def _status_bar(bar: Bar, console: "Console") -> "Progress":
+    """Return a bar with its rates and its note on the lines below."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class StatusBar(Progress):
+        def get_renderables(self) -> Iterator["RenderableType"]:
+            """Yield the bar and the text below."""
+            for task in self.task_ids:
+                self.update(task, completed=bar.done, count=bar.count)
+            yield self.make_tasks_table(self.tasks)
+            if bar.status:
+                yield Text("  " + bar.status)
+
+    title, count = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[count]}"))
+    drawn = StatusBar(title, BarColumn(), count, TimeElapsedColumn(), console=console)
+    drawn.add_task(bar.title, total=bar.total, count=bar.count)
+    return drawn
 
 
 @contextmanager

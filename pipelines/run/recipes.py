@@ -16,7 +16,7 @@ from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.objectness import saliency_installed
 
 from .folder import RunFolder
-from .settings import IMPORTED, NO_SOURCE, Settings
+from .settings import AUTO, IMPORTED, NO_SOURCE, Settings
 
 BEST: dict[str, Any] = {
     "windows.method": "mixed",
@@ -24,7 +24,7 @@ BEST: dict[str, Any] = {
     "windows.max_area": 0.9,
     "features.pca": 512.0,
     "features.contrast": 0.5,
-    "features.beside": True,
+    "features.store_context": True,
     "features.sizes": (640, 960),
     "train.C": (1.0,),
     "train.top": 20.0,
@@ -41,7 +41,6 @@ PLAIN = {name: Settings().flat()[name] for name in BEST}
 """The papers' latent AP-SVM, which the defaults are: every window's own features, one window for a positive picture."""
 
 RECIPES = {"plain": PLAIN, "best": BEST}
-AUTO = "auto"  # best where features come from a network, else plain; see `resolved`
 
 HOG = "hog"
 EXTRACTORS = "features.extractors"

@@ -9,14 +9,14 @@ import math
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from lapsvm.box_faults import box_faults
-from lapsvm.errors import DataError, SettingsError, WriteError
-from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, unshare
+from lapsvm.errors import DataError, MissingError, SettingsError, WriteError
+from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, sync, unshare
 from lapsvm.ground_truth import Size
 
 from .folder import RunFolder
@@ -126,23 +126,33 @@ def read_verdicts(path: Path) -> VerdictLog:
     Raises
     ------
     MissingError
-        If the file is no regular file.
+        If the file is no regular file, or cannot be read.
     """
     found: dict[str, dict[str, Verdict]] = {}
     damaged = []
     number, torn = 0, False
-    if is_named(path):
-        with open_regular(path, "verdicts") as file:
-            while line := file.readline(LONGEST):
-                number, torn = number + 1, not line.endswith(b"\n")
-                try:
-                    verdict = Verdict.parsed(json.loads(line))
-                except (DataError, *NOT_PARSED):
-                    damaged += [number] if line.strip() else []
-                else:
-                    found.setdefault(verdict.class_name, {})[verdict.picture] = verdict
+    for number, line in enumerate(_lines(path), start=1):
+        torn = not line.endswith(b"\n")
+        try:
+            verdict = Verdict.parsed(json.loads(line))
+        except (DataError, *NOT_PARSED):
+            damaged += [number] if line.strip() else []
+        else:
+            found.setdefault(verdict.class_name, {})[verdict.picture] = verdict
     is_cut = torn and damaged and damaged[-1] == number
     return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged))
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, long ones in parts; none if it is not there."""
+    if not is_named(path):
+        return
+    with open_regular(path, "verdicts") as file:
+        try:
+            while line := file.readline(LONGEST):
+                yield line
+        except OSError as error:
+            raise MissingError(f"verdicts {path} cannot be read: {error.strerror or error}.") from None
 
 
 def verdict_fault(verdict: Verdict, size: Size | None) -> str:
@@ -202,6 +212,7 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
     content = "".join(verdict.line() for verdict in verdicts).encode()
     unshare(path)
     try:
+        is_new = not is_named(path)
         flags = open_flags("O_RDWR", "O_CREAT", "O_APPEND", "O_NOFOLLOW", "O_CLOEXEC")
         with os.fdopen(os.open(path, flags, 0o666), "ab+") as file:
             if file.tell():
@@ -210,6 +221,8 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if is_new:
+            sync(path.parent)
     except OSError as error:
         raise WriteError(f"verdicts {path} could not be written: {error.strerror or error}.") from error
 

@@ -9,17 +9,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from lapsvm.arrays import Float64
+from lapsvm.catalog import Dataset
 from lapsvm.errors import AnnotationError
+from lapsvm.features import ShardSet
 
-from ..run.context import RunContext
 from .external import equal_boxes
 
 SUSPICIOUS = 0.1  # share of objects; selective search proposes none of 418 objects in photographs exactly
 
 
-def annotated_boxes(context: RunContext, set_name: str) -> dict[str, Float64]:
+def annotated_boxes(dataset: Dataset, set_name: str) -> dict[str, Float64]:
     """Return picture -> boxes of its objects of all classes; empty without annotations."""
-    truth = context.data.dataset.ground_truth(set_name) or {}
+    truth = dataset.ground_truth(set_name) or {}
     boxes: dict[str, list[Float64]] = {}
     for pictures in truth.values():
         for image_id, objects in pictures.items():
@@ -27,15 +28,15 @@ def annotated_boxes(context: RunContext, set_name: str) -> dict[str, Float64]:
     return {image_id: np.concatenate(arrays) for image_id, arrays in boxes.items()}
 
 
-def equal_sentences(context: RunContext, set_name: str, advice: str) -> Iterator[str]:
+def equal_sentences(dataset: Dataset, set_name: str, shards: ShardSet, advice: str) -> Iterator[str]:
     """Yield a sentence if annotated boxes are among the windows, or if the annotations are broken."""
     try:
-        annotated = annotated_boxes(context, set_name)
+        annotated = annotated_boxes(dataset, set_name)
     except AnnotationError as error:
         yield f"{set_name}: annotations cannot be compared with the windows: {error}"
         return
     total = equal = 0
-    for shard in context.shards(set_name) if annotated else ():
+    for shard in shards if annotated else ():
         for picture in shard.pictures():
             boxes = annotated[picture.image_id]
             total += len(boxes)

@@ -22,7 +22,7 @@ from lapsvm.features import Extractor, Projected, load_projection, settings_diff
 from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_objectness
 
-from ..run.context import RunContext
+from ..run.context import Workspace
 from ..run.folder import RunFolder
 from ..run.settings import NORMAL, FeatureSettings, ObjectnessSettings, Settings
 from .extraction import SetExtraction
@@ -55,8 +55,8 @@ class ShardTask:
 
 
 def extract_on_cluster(
-    context: RunContext, cluster: Cluster, shards: ShardJobs[Picture], jobs: Sequence[ShardJob], title: str,
-    counts: dict[str, Any],
+    cluster: Cluster, workspace: Workspace, settings: Settings, shards: ShardJobs[Picture], jobs: Sequence[ShardJob],
+    title: str, counts: dict[str, Any],
 ) -> None:  # fmt: skip
     """Make some shards of one set on the cluster.
 
@@ -65,8 +65,8 @@ def extract_on_cluster(
     n_pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": n_pictures, "windows": 0}
     with (
-        context.reporter.bar(title, n_pictures, "pictures") as bar,
-        closing(_results(cluster, make_shard, _tasks(context, shards, jobs))) as results,
+        workspace.reporter.bar(title, n_pictures, "pictures") as bar,
+        closing(_results(cluster, make_shard, _tasks(workspace, settings, shards, jobs))) as results,
     ):
         for task, (worker, n_windows) in results:
             if n_windows and not task.path.is_file():  # without windows, all of its pictures are left out
@@ -78,25 +78,29 @@ def extract_on_cluster(
             bar.step(len(task.records), windows=n_windows)
 
 
-def measure_on_cluster(context: RunContext, cluster: Cluster, shards: ShardJobs[Picture], title: str) -> None:
+def measure_on_cluster(
+    cluster: Cluster, workspace: Workspace, settings: Settings, shards: ShardJobs[Picture], title: str
+) -> None:
     """Measure the objectness that some shards of one set lack on the cluster.
 
     Raises SettingsError if a worker's source of objectness differs.
     """
-    tasks = _tasks(context, shards, shards.unmeasured)
+    tasks = _tasks(workspace, settings, shards, shards.unmeasured)
     with (
-        context.reporter.bar(title, len(tasks), "shards") as bar,
+        workspace.reporter.bar(title, len(tasks), "shards") as bar,
         closing(_results(cluster, measure_shard, tasks)) as results,
     ):
         for _ in results:
             bar.step()
 
 
-def _tasks(context: RunContext, shards: ShardJobs[Picture], jobs: Sequence[ShardJob]) -> list[ShardTask]:
+def _tasks(
+    workspace: Workspace, settings: Settings, shards: ShardJobs[Picture], jobs: Sequence[ShardJob]
+) -> list[ShardTask]:
     """Return the tasks of some shards."""
-    projection = context.run.projection.absolute() if context.settings.features.pca else None
-    described = shards.objectness.description
-    common = (context.settings, context.device, context.run.path.absolute(), projection, shards.provenance, described)
+    run, device, described = workspace.folder, workspace.device, shards.objectness.description
+    projection = run.projection.absolute() if settings.features.pca else None
+    common = (settings, device, run.path.absolute(), projection, shards.provenance, described)
     wanted = [frozenset(record.id for record in records if shards.objectness.wants(record.id)) for _, records in jobs]
     return [
         ShardTask(*common, measured, path.absolute(), tuple(records))
@@ -160,8 +164,7 @@ def _request(task: ShardTask) -> ObjectnessRequest:
 def _source_of(task: ShardTask) -> ObjectnessSource | None:
     """Return the source of objectness of a task; a normal map is read again, because it may be another one by now."""
     if task.settings.objectness.source == NORMAL:
-        features = task.settings.features  # whose extractors the main process has checked
-        return stored_normal_map(features, RunFolder(task.run), task.device, features.extractors)
+        return stored_normal_map(RunFolder(task.run), _whole(task.settings.features, task.device))
     return _source(task.settings.objectness, task.device)
 
 
@@ -174,6 +177,10 @@ def _source(settings: ObjectnessSettings, device: str) -> ObjectnessSource | Non
 @lru_cache(maxsize=1)
 def _extractor(settings: FeatureSettings, device: str, projection: Path | None) -> Extractor:
     """Return the extractor that the settings name, opened once."""
-    texts = settings.extractors
-    extractor = open_sized_extractor(texts, settings.networks, device, named=texts)  # the main process has checked them
+    extractor = _whole(settings, device)
     return extractor if projection is None else Projected(extractor, load_projection(projection))
+
+
+def _whole(settings: FeatureSettings, device: str) -> Extractor:
+    """Open the extractor without a projection; the main process has checked that it may run its code."""
+    return open_sized_extractor(settings.extractors, settings.networks, device, named=settings.extractors)

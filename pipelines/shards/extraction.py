@@ -6,7 +6,7 @@ from typing import Any
 
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.detection.prepared import PreparedWindows, prepare_windows
-from lapsvm.features import Extractor, PictureWindows, ShardHeader
+from lapsvm.features import Extractor, PictureWindows, ShardHeader, recorded_description
 from lapsvm.features.shards.shard import OBJECTNESS
 
 from ..run.progress import Reporter
@@ -27,7 +27,7 @@ def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
     """Return what decides the numbers in a shard, without paths or times."""
     chosen = chosen_provenance(settings)
     windows = windows_provenance(settings.windows) | {"seed": settings.seed}
-    return {"windows": windows, "features": chosen | {"extractor": extractor.describe()}}
+    return {"windows": windows, "features": chosen | {"extractor": recorded_description(extractor)}}
 
 
 def chosen_provenance(settings: Settings) -> dict[str, Any]:

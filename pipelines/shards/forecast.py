@@ -19,10 +19,11 @@ from lapsvm.bfloat16 import named_type
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.features import Extractor
-from lapsvm.features.projection import first_halves
 
-from ..run.context import RunContext
+from ..run.context import Workspace
+from ..run.dataset import RunData
 from ..run.progress import roughly
+from ..run.settings import Settings
 from .extraction import KeptPictures, fair_sample, prepare_record
 from .objectness import ObjectnessRequest
 from .placement import IMAGES_PER_SHARD
@@ -48,70 +49,110 @@ class Sample:
     nbytes: float
 
 
-def forecast(
-    context: RunContext, extractor: Extractor, records: Sequence[ImageRecord], n_pictures: int, dim: int, *,
-    room: int = 0, exact: bool = True,
-) -> KeptPictures:  # fmt: skip
-    """Report what the extraction of pictures, and training, will need; return the pictures that were measured.
+@dataclass(frozen=True)
+class Forecast:
+    """What a command will need.
 
-    Parameters
+    Attributes
     ----------
-    context : RunContext
-    extractor : Extractor
-    records : sequence of ImageRecord
-        Pictures of one set, some of which are measured.
-    n_pictures : int
-        How many pictures are to be extracted, of all sets.
-    dim : int
-        Number of stored features of a window.
-    room : int, default 0
-        The bytes of `records` that may be kept in memory, because a projection is fitted on them before.
-    exact : bool, default True
-        Whether `dim` is known, or may be less.
+    workspace : Workspace
+    settings : Settings
+    data : RunData
+    stages : sequence of str
+        All stages of the command.
     """
-    if context.reporter.quiet or context.cluster is not None or n_pictures <= FEW:
-        return {}
-    kept, sample = _measured(context, extractor, records)
-    if sample is None:
-        return {}
-    row = dim * named_type(context.settings.features.dtype).itemsize + _BOX
-    disk, free = n_pictures * sample.windows * row, _free(context.run.path)
-    memory = _memory(context, sample, row, dim, min(len(records) * sample.nbytes, room))
-    most = "" if exact else "at most "
-    needs = [
-        f"about {_times(context, sample, n_pictures)}",
-        *([f"{most}{size_text(memory)} of memory"] if memory else []),
-        f"{most}{size_text(disk)} of disk",
-    ]
-    context.reporter.say(f"before it starts, by {len(kept)} pictures: {', '.join(needs)} ({size_text(free)} free)")
-    if disk > free:
-        context.reporter.warn(
-            f"the disk of {context.run.path} may become full: the shards need {most}{size_text(disk)}, and "
-            f"{size_text(free)} are free; take another --out, fewer --max-windows, or fewer features (--pca)."
+
+    workspace: Workspace
+    settings: Settings
+    data: RunData
+    stages: Sequence[str]
+
+    def features(
+        self, extractor: Extractor, records: Sequence[ImageRecord], n_pictures: int, dim: int, *, room: int = 0,
+        exact: bool = True,
+    ) -> KeptPictures:  # fmt: skip
+        """Report what the extraction of pictures, and training, will need; return the pictures that were measured.
+
+        Parameters
+        ----------
+        extractor : Extractor
+        records : sequence of ImageRecord
+            Pictures of one set, some of which are measured.
+        n_pictures : int
+            How many pictures are to be extracted, of all sets.
+        dim : int
+            Number of stored features of a window.
+        room : int, default 0
+            The bytes of `records` that may be kept in memory, because a projection is fitted on them before.
+        exact : bool, default True
+            Whether `dim` is known, or may be less.
+        """
+        reporter, path = self.workspace.reporter, self.workspace.folder.path
+        if reporter.quiet or self.workspace.cluster is not None or n_pictures <= FEW:
+            return {}
+        kept, sample = _measured(self.settings, self.workspace.threads, extractor, records)
+        if sample is None:
+            return {}
+        row = dim * named_type(self.settings.features.dtype).itemsize + _BOX
+        disk, free = n_pictures * sample.windows * row, _free(path)
+        memory = self._memory(sample, row, dim, min(len(records) * sample.nbytes, room))
+        most = "" if exact else "at most "
+        needs = [
+            f"about {self._times(sample, n_pictures)}",
+            *([f"{most}{size_text(memory)} of memory"] if memory else []),
+            f"{most}{size_text(disk)} of disk",
+        ]
+        reporter.say(f"before it starts, by {len(kept)} pictures: {', '.join(needs)} ({size_text(free)} free)")
+        if disk > free:
+            reporter.warn(
+                f"the disk of {path} may become full: the shards need {most}{size_text(disk)}, and "
+                f"{size_text(free)} are free; take another --out, fewer --max-windows, or fewer features (--pca)."
+            )
+        return kept
+
+    def objectness(self, request: ObjectnessRequest, records: Sequence[ImageRecord]) -> None:
+        """Report how long the objectness of those pictures that the request wants will take, by one of them."""
+        workspace = self.workspace
+        wanted = [record for record in records if request.wants(record.id)]
+        if request.source is None or workspace.reporter.quiet or workspace.cluster is not None or len(wanted) <= FEW:
+            return
+        pixels = pixels_unless_bad(wanted[0], self.settings.data.skip_bad)
+        if pixels is None:
+            return
+        start = time.perf_counter()
+        request.source.regions(pixels)
+        text = roughly((time.perf_counter() - start) * len(wanted) / workspace.threads)
+        workspace.reporter.say(
+            f"before it starts, by 1 picture: about {text} more for the objectness of {len(wanted):,} pictures"
         )
-    return kept
 
+    def _times(self, sample: Sample, n_pictures: int) -> str:
+        """Return the time of extraction, and of later stages if the recipe is the one that was measured."""
+        text = f"{roughly(sample.seconds * n_pictures)} for the features of {n_pictures:,} pictures"
+        if {"train", "detect"} <= set(self.stages) and self.settings.features.pca and self.settings.refine.rounds:
+            later = _LEARNING * self._n_training * len(self.data.classes)
+            text += f" and {roughly(sample.seconds * later)} for training and detection"
+        return text
 
-def forecast_objectness(context: RunContext, request: ObjectnessRequest, records: Sequence[ImageRecord]) -> None:
-    """Report how long the objectness of those pictures that the request wants will take, by one of them."""
-    wanted = [record for record in records if request.wants(record.id)]
-    if request.source is None or context.reporter.quiet or context.cluster is not None or len(wanted) <= FEW:
-        return
-    pixels = pixels_unless_bad(wanted[0], context.settings.data.skip_bad)
-    if pixels is None:
-        return
-    start = time.perf_counter()
-    request.source.regions(pixels)
-    seconds = (time.perf_counter() - start) * len(wanted) / context.threads
-    context.reporter.say(
-        f"before it starts, by 1 picture: about {roughly(seconds)} more for the objectness of {len(wanted):,} pictures"
-    )
+    def _memory(self, sample: Sample, row: int, dim: int, prepared: float) -> float:
+        """Return the bytes of memory that extraction or training needs at most; 0 where the system does not say."""
+        resident = _resident()
+        if not resident:
+            return 0.0
+        limit, n_windows = as_bytes(self.workspace.memory), sample.windows * self._n_training
+        training = min(_TRAINING * n_windows * row, np.inf if limit is None else limit) + _MODULES
+        shard = IMAGES_PER_SHARD * sample.windows * dim * _WORKING
+        return resident + max(training if len(self.stages) > 1 else 0.0, shard + prepared)
+
+    @property
+    def _n_training(self) -> int:
+        """Number of training pictures."""
+        return len(self.data.records[self.settings.data.train_set])
 
 
 def projected_dim(extractor: Extractor, pca: float) -> int:
     """Return how many features a projection keeps; at most, if `pca` is a share of the variance."""
-    pairs = zip(first_halves(extractor.blocks, extractor.halves), extractor.halves, strict=True)
-    return sum((1 + half) * (min(own, int(pca)) if pca >= 1 else own) for own, half in pairs)
+    return sum(min(size, int(pca)) if pca >= 1 else size for block in extractor.blocks for size in block.pieces)
 
 
 def size_text(count: float) -> str:
@@ -122,14 +163,14 @@ def size_text(count: float) -> str:
 
 
 def _measured(
-    context: RunContext, extractor: Extractor, records: Sequence[ImageRecord]
+    settings: Settings, threads: int, extractor: Extractor, records: Sequence[ImageRecord]
 ) -> tuple[KeptPictures, Sample | None]:
     """Return some pictures, spread over all, and their means; None if hardly any of them can be read."""
-    count = 1 + max(SAMPLE, 2 * context.threads)
+    count = 1 + max(SAMPLE, 2 * threads)
     chosen = [records[index] for index in np.linspace(0, len(records) - 1, min(count, len(records))).astype(int)]
 
     def measure(record: ImageRecord) -> tuple[ImageRecord, tuple[PreparedWindows, str] | None, float]:
-        found = prepare_record(record, context.settings, extractor)
+        found = prepare_record(record, settings, extractor)
         if found is None:
             return record, None, 0.0
         start = time.perf_counter()
@@ -137,7 +178,7 @@ def _measured(
         rest = (len(found[0].boxes) / n_timed - 1) * (time.perf_counter() - start) if n_timed else 0.0
         return record, found, rest
 
-    with threadpool_limits(1), ThreadPoolExecutor(context.threads) as pool:
+    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
         first = measure(chosen[0])
         start = time.perf_counter()
         others = list(pool.map(measure, chosen[1:]))
@@ -146,32 +187,10 @@ def _measured(
     kept: KeptPictures = {record.id: found for record, found, _ in good}
     if len(good) < 2:
         return kept, None
-    rest = sum(rest for _, _, rest in others) / min(context.threads, len(others))
+    rest = sum(rest for _, _, rest in others) / min(threads, len(others))
     pictures = [windows for _, (windows, _), _ in good]
     windows, nbytes = fmean(len(one.boxes) for one in pictures), fmean(one.seen.nbytes for one in pictures)
     return kept, Sample((seconds + rest) / len(others), windows, nbytes)
-
-
-def _times(context: RunContext, sample: Sample, n_pictures: int) -> str:
-    """Return the time of extraction, and of later stages if the recipe is the one that was measured."""
-    settings, data = context.settings, context.data
-    text = f"{roughly(sample.seconds * n_pictures)} for the features of {n_pictures:,} pictures"
-    if {"train", "detect"} <= set(context.stages) and settings.features.pca and settings.refine.rounds:
-        later = _LEARNING * len(data.records[context.train_set]) * len(data.classes)
-        text += f" and {roughly(sample.seconds * later)} for training and detection"
-    return text
-
-
-def _memory(context: RunContext, sample: Sample, row: int, dim: int, prepared: float) -> float:
-    """Return the bytes of memory that extraction or training needs at most; 0 where that of the process is unknown."""
-    resident = _resident()
-    if not resident:
-        return 0.0
-    limit = as_bytes(context.memory)
-    n_windows = sample.windows * len(context.data.records[context.train_set])
-    training = min(_TRAINING * n_windows * row, np.inf if limit is None else limit) + _MODULES
-    shard = IMAGES_PER_SHARD * sample.windows * dim * _WORKING
-    return resident + max(training if len(context.stages) > 1 else 0.0, shard + prepared)
 
 
 def _free(path: Path) -> int:

@@ -11,12 +11,13 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.bfloat16 import largest_number
 from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.errors import ExternalFileError, OptionError, SettingsError
-from lapsvm.features import ExternalWindows, PictureWindows, ShardHeader, open_shards
+from lapsvm.features import Block, ExternalWindows, PictureWindows, ShardHeader, open_shards
+from lapsvm.features.extractors.blocks import block_record
 from lapsvm.features.shards.shard import OBJECTNESS
 
-from ..run.context import RunContext
-from ..run.dataset import content_hash
-from ..run.settings import IMPORTED, FeatureSettings
+from ..run.dataset import RunData, content_hash
+from ..run.folder import RunFolder
+from ..run.settings import IMPORTED, FeatureSettings, Settings
 from .annotated import annotated_boxes, equal_sentences
 from .external import Counts, Sources, converted, counts_sentence, summed
 from .jobs import ShardJobs
@@ -34,20 +35,22 @@ class ImportedPicture(PictureWindows):
 class SetImport(ShardJobs[ImportedPicture]):
     """The shards of one set, made from external files; all windows must have as many features as `first`."""
 
-    def __init__(self, context: RunContext, set_name: str, sources: Sources, first: ExternalWindows) -> None:
-        settings, records = context.settings, context.data.records[set_name]
-        dtype = settings.features.dtype
+    def __init__(
+        self, run: RunFolder, set_name: str, data: RunData, settings: Settings, sources: Sources,
+        first: ExternalWindows, redo: bool = False,
+    ) -> None:  # fmt: skip
+        dtype, records = settings.features.dtype, data.records[set_name]
         made_with = _provenance(sources, _dim(first), dtype)
-        super().__init__(context.run.shards(set_name), records, made_with, dtype, settings.data.skip_bad, context.redo)
-        self.context, self.set_name, self.sources, self.first = context, set_name, sources, first
+        super().__init__(run.shards(set_name), records, made_with, dtype, settings.data.skip_bad, redo)
+        self.dataset, self.set_name, self.sources, self.first = data.dataset, set_name, sources, first
         drops = settings.windows.source.drop_equal
-        self.annotated: dict[str, Float64] = annotated_boxes(context, set_name) if drops else {}
+        self.annotated: dict[str, Float64] = annotated_boxes(data.dataset, set_name) if drops else {}
         if drops and not self.annotated:
             raise OptionError(f"option --drop-equal-boxes needs the boxes of set {set_name!r}, which has none.")
 
-    def check_content(self, header: ShardHeader) -> None:
+    def check_content(self, header: ShardHeader, threads: int) -> None:
         """Raise SettingsError if the files hold other windows of a shard's pictures now."""
-        with ThreadPoolExecutor(self.context.threads) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             hashes = pool.map(lambda image_id: self.sources.read(image_id)[0].content_hash, header.image_ids)
             if content_of(header) != content_hash(*hashes):
                 raise SettingsError(
@@ -88,7 +91,7 @@ class SetImport(ShardJobs[ImportedPicture]):
         size = f"{shards.n_images:,} pictures, {shards.n_windows:,} windows of {shards.dim:,} features"
         parts = filter(None, (size, imported_sentence(shards.headers)))
         yield f"{self.set_name}: {'; '.join(parts)}"
-        yield from equal_sentences(self.context, self.set_name, "--drop-equal-boxes leaves it out")
+        yield from equal_sentences(self.dataset, self.set_name, shards, "--drop-equal-boxes leaves it out")
 
 
 def content_of(header: ShardHeader) -> str:
@@ -111,7 +114,7 @@ def _provenance(sources: Sources, dim: int, dtype: str) -> dict[str, Any]:
     """Return the provenance that all imported shards of a run share, without paths."""
     settings = sources.settings
     boxes = {"boxes": sources.conventions, "clip": settings.clip, "drop_equal": settings.drop_equal}
-    extractor = {"kind": IMPORTED, "version": 1, "blocks": [dim], "halves": [False]}
+    extractor = {"kind": IMPORTED, "version": 1, **block_record([Block(dim)])}
     features = {"extractor": extractor, "dtype": dtype, "networks": FeatureSettings().networks.provenance()}
     return {"windows": {"method": IMPORTED, **boxes}, "features": features}
 

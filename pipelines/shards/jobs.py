@@ -15,6 +15,7 @@ from lapsvm.errors import ImageError, LapsvmError, MissingError, SettingsError, 
 from lapsvm.features import (
     PictureWindows,
     ShardHeader,
+    ShardSet,
     assemble_shard,
     check_settings,
     read_header,
@@ -23,7 +24,6 @@ from lapsvm.features import (
 )
 from lapsvm.files import write_atomically
 
-from ..run.context import RunContext
 from ..run.progress import Reporter
 from .objectness import NO_OBJECTNESS, ObjectnessRequest, measure_stored
 from .placement import Placement, ShardJob, placed, write_kept
@@ -66,7 +66,7 @@ class ShardJobs(Generic[Picture]):
         """Return the windows of a picture and their features; None if the picture is left out."""
         raise NotImplementedError
 
-    def check_content(self, header: ShardHeader) -> None:
+    def check_content(self, header: ShardHeader, threads: int) -> None:
         """Raise SettingsError if a shard's windows come from other content than there is now."""
 
     def picture_provenance(self, pictures: Sequence[Picture]) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
@@ -92,7 +92,7 @@ class ShardJobs(Generic[Picture]):
         """
         headers = self._headers()
         self.placement = placed(self.folder, self.records, headers, self.renames(headers, reporter, threads))
-        finished = {self._current(path): path for path, _ in self.jobs if self._is_finished(path)}
+        finished = {self._current(path): path for path, _ in self.jobs if self._is_finished(path, threads)}
         for file, _ in failed_checks(reporter, title, [(file, check_shard) for file in finished], threads):
             reporter.say(f"shard {file} is damaged; it is made again")
             del finished[file]
@@ -154,13 +154,13 @@ class ShardJobs(Generic[Picture]):
         copied = None if self.source is None or (path.exists() and not self.redo) else self.source / path.name
         return copied if copied is not None and copied.is_file() else path
 
-    def _is_finished(self, path: Path) -> bool:
+    def _is_finished(self, path: Path, threads: int) -> bool:
         """Return whether the header of a shard is readable and fits the job; SettingsError if a valid one does not."""
         file = self._current(path)
         if path not in self.placement.stored:
             return False
         try:
-            return self._fits(path, read_header(file))
+            return self._fits(path, read_header(file), threads)
         except ShardError:
             return False
         except SettingsError:
@@ -168,7 +168,7 @@ class ShardJobs(Generic[Picture]):
                 return False
             raise
 
-    def _fits(self, path: Path, header: ShardHeader) -> bool:
+    def _fits(self, path: Path, header: ShardHeader, threads: int) -> bool:
         """Return whether a shard serves a job; one with pictures left out does so only under --skip-bad."""
         is_copied = header.path.parent == self.source
         advice = "leave out --shards-from" if is_copied else "use another --out, or --redo"
@@ -177,14 +177,14 @@ class ShardJobs(Generic[Picture]):
             return False
         if path in self.placement.names and not self.keeps:
             return False
-        self.check_content(header)
+        self.check_content(header, threads)
         return True
 
 
-def left_out(context: RunContext, set_name: str) -> list[str]:
+def left_out(records: Sequence[ImageRecord], shards: ShardSet) -> list[str]:
     """Return the ids of the pictures of a set that are in none of its shards."""
-    stored = set(context.shards(set_name).image_ids)
-    return [record.id for record in context.data.records[set_name] if record.id not in stored]
+    stored = set(shards.image_ids)
+    return [record.id for record in records if record.id not in stored]
 
 
 def copy_shard(source: Path, path: Path) -> None:
@@ -196,8 +196,9 @@ def copy_shard(source: Path, path: Path) -> None:
 
 
 def make_shards(
-    context: RunContext, shards: ShardJobs[Picture], jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
-) -> None:
+    shards: ShardJobs[Picture], jobs: Sequence[ShardJob], title: str, counts: dict[str, Any], reporter: Reporter,
+    threads: int,
+) -> None:  # fmt: skip
     """Make some shards of one set.
 
     Each thread takes a picture through all steps, then the next picture of any shard; one more thread writes a shard
@@ -207,7 +208,7 @@ def make_shards(
     counts |= {"nothing_to_do": not jobs, "pictures": len(records)}
     with (
         ThreadPoolExecutor(1) as writing,
-        on_threads(context.reporter, title, shards.measure, records, context.threads) as (bar, results),
+        on_threads(reporter, title, shards.measure, records, threads) as (bar, results),
     ):
 
         def measured() -> Iterator[tuple[Path, list[ImageRecord], list[Picture | None]]]:
@@ -224,12 +225,9 @@ def make_shards(
     counts["windows"] = bar.windows
 
 
-def measure_shards(context: RunContext, shards: ShardJobs[Picture], title: str) -> None:
+def measure_shards(shards: ShardJobs[Picture], title: str, reporter: Reporter, threads: int) -> None:
     """Measure the objectness that some shards of one set lack; each thread takes a shard through all steps."""
-    with on_threads(context.reporter, title, shards.measure_stored, shards.unmeasured, context.threads, "shards") as (
-        _,
-        results,
-    ):
+    with on_threads(reporter, title, shards.measure_stored, shards.unmeasured, threads, "shards") as (_, results):
         for _ in results:
             pass
 

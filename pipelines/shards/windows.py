@@ -10,9 +10,10 @@ from lapsvm.boxes import areas
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.errors import DataError, ImageError, LapsvmError, MissingError
 from lapsvm.pictures.reading import seen_size
+from lapsvm.windows.methods import source_runtime
 from lapsvm.windows.proposals import WINDOWS_VERSION, from_whole_image, middle, picture_windows
 
-from ..run.context import RunContext
+from ..run.folder import RunFolder
 from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
 
@@ -60,19 +61,21 @@ def resized_pictures(records: Iterable[ImageRecord], sizes: Mapping[str, tuple[i
     return found
 
 
-def anew_command(context: RunContext) -> str:
+def anew_command(run: RunFolder) -> str:
     """Return how features are made again of pictures that have changed, as the end of a sentence."""
-    out = shlex.quote(str(context.run.path))
+    out = shlex.quote(str(run.path))
     return f"lapsvm verify --out {out} --pictures --remove, then lapsvm run --out {out}, makes their features anew"
 
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
-    """Return what decides the windows of a picture besides the seed, without paths."""
+    """Return what decides the windows of a picture besides the seed, without paths; the package that proposes them."""
     names = ("max_windows", "max_area", "proposal_side", "max_side")
     limits = {name: getattr(settings, name) for name in names}
     if settings.method == FILE:
         return {"method": FILE, **limits, "source": source_provenance(settings.source)}
-    return {"method": settings.method, "mode": settings.mode, "version": WINDOWS_VERSION, **limits}
+    runtime = source_runtime(settings.method)
+    made = {"method": settings.method, "mode": settings.mode, "version": WINDOWS_VERSION, **limits}
+    return made | ({"runtime": runtime} if runtime else {})
 
 
 def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int, image_id: str = "") -> Array:

@@ -40,15 +40,17 @@ def run(context: RunContext) -> None:
 
     The detection settings in the models are updated to those of the run (see `outdated_models`).
     """
-    detectors = load_detectors(context, "detect")
-    shards = {name: finished_shards(context, "detect", name) for name in context.data.records}
-    outdated = outdated_models(context.run, context.data.classes, context.settings.detect)
+    classes = context.data.classes
+    detectors = load_detectors(context.stored, "detect")
+    inputs = context.run, context.settings, context.data
+    shards = {name: finished_shards(*inputs, "detect", name) for name in context.data.records}
+    outdated = outdated_models(context.run, classes, context.settings.detect)
     context.run.files.check(outdated)
     results: dict[str, SetResults] = {}
     try:
         for name, shard_set in shards.items():
-            stamp = detection_stamp(context, shard_set)
-            if context.redo or not is_current(context, name, stamp):
+            stamp = detection_stamp(context.run, classes, shard_set, context.settings.detect)
+            if context.redo or not is_current(context.run, classes, name, stamp):
                 results[name] = _detect_set(context, name, shard_set, detectors, stamp)
         _finish(context, outdated, results)
     finally:
@@ -78,7 +80,8 @@ def _detect_set(
         return score_many(detectors, shard.features)
 
     with measured() as timing:
-        found = detect_set(context, shards, context.data.classes, score, set_name)
+        classes, settings = context.data.classes, context.settings.detect
+        found = detect_set(shards, classes, score, settings, set_name, context.reporter, context.threads)
         files = write_temporary_results(context.run, set_name, found)
     timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
     return SetResults(files, stamp, timing)

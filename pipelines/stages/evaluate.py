@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lapsvm.evaluation import run_table, write_json
+from lapsvm.evaluation import write_json
 
 from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.known_boxes import BoxSource
 from ..results.set_entry import Unseen, set_entry
 from ..results.tables import print_table, print_thresholds
 from ..results.verified import verified_classes, verified_sentences, verified_table
@@ -15,24 +16,32 @@ from ..run.context import RunContext
 def run(context: RunContext) -> None:
     """Write evaluation.json and print the tables: what unseen pictures say first."""
     with context.timed("evaluate"):
-        sets = {name: evaluate_set(context, name) for name in context.data.records}
-        verified = verified_classes(context)
-        table = run_table({name: set_entry(context, entry, context.metrics) for name, entry in sets.items()})
+        sets = evaluated_sets(context)
+        verified, precision = verified_classes(context.stored), context.wanted_precision
+        entries = {name: set_entry(context.stored, of, precision, context.metrics) for name, of in sets.items()}
+        table: dict[str, Any] = {"sets": entries}
         if verified:
             table["verified"] = verified_table(verified)
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     _say_notes(context, sets)
-    for sentence in verified_sentences(context, verified, sets):
+    for sentence in verified_sentences(context.stored, verified, sets):
         context.reporter.say(f"evaluate: {sentence}")
-    if weakness := Unseen.of_run(context).weakness_message():
+    if weakness := Unseen.of_run(context.stored).weakness_message():
         context.reporter.say(f"evaluate: {weakness}")
     if not context.reporter.quiet:
-        for figures, title in _tables(context, table["sets"]):
+        for figures, title in figure_tables(context, table["sets"]):
             print_table(figures, title)
         for name, entry in table["sets"].items():
             if context.precision is not None and "thresholds" in entry:
                 print_thresholds(entry["thresholds"], f"{name} set, thresholds")
+
+
+def evaluated_sets(context: RunContext) -> dict[str, SetEvaluation]:
+    """Return the evaluation of every set; a command reads the boxes of ``data.boxes`` once."""
+    if context.box_source is None:
+        context.box_source = BoxSource.of(context.stored, context.reporter.say)
+    return {name: evaluate_set(context.stored, context.box_source, name) for name in context.data.records}
 
 
 def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
@@ -46,8 +55,8 @@ def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
             context.reporter.warn(evaluation.left_out_note)
 
 
-def _tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the tables to print with their titles: unseen pictures first, the training pictures last."""
+def figure_tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the tables of a run with their titles: unseen pictures first, the training pictures last."""
     train_set = context.train_set
     for name, entry in sets.items():
         if name != train_set:

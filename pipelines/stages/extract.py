@@ -1,10 +1,12 @@
 """Stage 1: pictures become shards of windows and their features."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from lapsvm.catalog import ImageRecord
 from lapsvm.errors import MissingError, SettingsError
-from lapsvm.features import save_projection
-from lapsvm.objectness import open_objectness
+from lapsvm.features import Extractor, save_projection
+from lapsvm.objectness import NormalMap, open_objectness
 
 from ..fitting.refining.prior import check_classes
 from ..run.context import RunContext
@@ -13,11 +15,11 @@ from ..run.folder import RunFolder
 from ..run.settings import FILE, IMPORTED, NORMAL
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
-from ..shards.extraction import SetExtraction
-from ..shards.forecast import forecast, forecast_objectness
+from ..shards.extraction import KeptPictures, SetExtraction
+from ..shards.forecast import Forecast, projected_dim
 from ..shards.normal import check_normal, run_normal_map
 from ..shards.objectness import NO_OBJECTNESS, ObjectnessRequest
-from ..shards.projection import open_run_extractor
+from ..shards.projection import NewProjection, kept_bytes, open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
 from .data_checks.sides import check_sizes, fitted_to
 from .shard_sets import claim_shards, make_set, measure_stored
@@ -37,14 +39,16 @@ def extract_sets(context: RunContext) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
-    check_normal(context)
+    if context.settings.objectness.source == NORMAL:
+        check_normal(context.open_extractor(), context.settings, context.data)
     measuring = _objectness(context)
     data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
     data.sentences += [context.advice] if context.advice else []
-    extractor, projection = open_run_extractor(context, source, data.report)
-    normal, is_new = run_normal_map(context, source) if context.settings.objectness.source == NORMAL else (None, False)
-    objectness = measuring if normal is None else replace(measuring, source=normal)
+    forecast = Forecast(context.workspace, context.settings, context.data, context.stages)
+    places = [] if context.redo else [context.run, *([source] if source else [])]
+    extractor, projection = _extractor(context, places, forecast, data.report)
+    objectness, normal = _with_normal_map(context, places, measuring)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
@@ -52,8 +56,8 @@ def extract_sets(context: RunContext) -> None:
         sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, request)
     sets[context.train_set].kept |= projection.kept if projection is not None else {}
     others = [context.run.projection] if projection is not None else []
-    to_do = claim_shards(context, sets, [*others, *([context.run.normal_map] if is_new else [])])
-    if normal is not None and is_new:
+    to_do = claim_shards(context, sets, [*others, *([context.run.normal_map] if normal else [])])
+    if normal is not None:
         normal.save(context.run.normal_map)
     if projection is not None:
         save_projection(context.run.projection, projection.projection, projection.made_with)
@@ -66,9 +70,9 @@ def extract_sets(context: RunContext) -> None:
     if projection is None or projection.timing is None:  # else it was forecast before the components were fitted
         name = max(sets, key=lambda one: sum(len(members) for _, members in to_do[one]))
         records = [record for _, members in to_do[name] for record in members]
-        sets[name].kept |= forecast(context, extractor, records, n_missing, extractor.dim)
+        sets[name].kept |= forecast.features(extractor, records, n_missing, extractor.dim)
     train_jobs = [*to_do[context.train_set], *sets[context.train_set].unmeasured]
-    forecast_objectness(context, objectness, [record for _, members in train_jobs for record in members])
+    forecast.objectness(objectness, [record for _, members in train_jobs for record in members])
     for name, jobs in sets.items():
         make_set(context, name, f"extract {name}", jobs, to_do[name])
         measure_stored(context, name, jobs)
@@ -85,6 +89,34 @@ def _objectness(context: RunContext) -> ObjectnessRequest:
     source = None if text == NORMAL else open_objectness(text, device=context.device)
     records = context.data.records[context.train_set]
     return ObjectnessRequest(source, positive_pictures(records, context.data.classes))
+
+
+def _extractor(
+    context: RunContext, places: Sequence[RunFolder], forecast: Forecast, report: Callable[[], int]
+) -> tuple[Extractor, NewProjection | None]:
+    """Return the extractor, and a new projection to save, if any.
+
+    Before the projection is fitted the data are reported, and what the command will need.
+    """
+    full, pca = context.open_extractor(), context.settings.features.pca
+
+    def before_fit(sample: Sequence[ImageRecord]) -> KeptPictures:
+        dim, room = projected_dim(full, pca), kept_bytes()
+        return forecast.features(full, sample, report(), dim, room=room, exact=pca >= 1)
+
+    records = context.data.records[context.train_set]
+    return open_run_extractor(full, context.workspace, context.settings, records, places, before_fit)
+
+
+def _with_normal_map(
+    context: RunContext, places: Sequence[RunFolder], request: ObjectnessRequest
+) -> tuple[ObjectnessRequest, NormalMap | None]:
+    """Return the request, with the normal map if the settings ask for it, and the map if it is to be saved."""
+    if context.settings.objectness.source != NORMAL:
+        return request, None
+    extractor, reporter = context.open_extractor(), context.reporter
+    normal, is_new = run_normal_map(extractor, context.settings, context.data, places, reporter)
+    return replace(request, source=normal), normal if is_new else None
 
 
 def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:
@@ -109,6 +141,7 @@ def check_proposals(context: RunContext) -> None:
 
 def report_proposals(context: RunContext) -> None:
     """Report whether windows of files hold the ground truth."""
+    dataset = context.data.dataset
     for set_name in context.data.records if context.settings.windows.method == FILE else ():
-        for sentence in equal_sentences(context, set_name, "take it out of the file"):
+        for sentence in equal_sentences(dataset, set_name, context.shards(set_name), "take it out of the file"):
             context.reporter.say(sentence)

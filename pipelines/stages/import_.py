@@ -22,7 +22,8 @@ def run(context: RunContext) -> None:
     sources.check_all(context.data.records)
     data = check_data(context)
     first = sources.read(context.data.records[context.train_set][0].id)[0]
-    sets = {name: SetImport(context, name, sources, first) for name in context.data.records}
+    inputs = context.data, context.settings, sources, first
+    sets = {name: SetImport(context.run, name, *inputs, redo=context.redo) for name in context.data.records}
     to_do = claim_shards(context, sets)
     context.save_settings()
     for name, jobs in sets.items():

@@ -20,6 +20,7 @@ from ..results.detectors import final_task, load_detectors, trained_tasks
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.context import RunContext
 from ..run.limits import unmet
+from ..shards.drawn import DrawnShard
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
 
@@ -32,15 +33,19 @@ def run(context: RunContext) -> None:
     """
     if not context.settings.refine.rounds:
         return
-    shards = finished_shards(context, "refine", context.train_set)
+    shards = finished_shards(context.run, context.settings, context.data, "refine", context.train_set)
     check_classes(context.settings.objectness, [*context.data.classes, *context.data.denied])
-    trained = trained_tasks(context, shards)
-    detectors = {detector.class_name: detector for detector in load_detectors(context, "refine", trained)}
+    trained = trained_tasks(context.stored, shards)
+    detectors = {detector.class_name: detector for detector in load_detectors(context.stored, "refine", trained)}
     _check_verdicts(trained)
-    tasks = [final_task(context, task) for task in trained]
+    tasks = [final_task(context.run, context.settings, task) for task in trained]
     moves = {task.path: context.run.first_model(task.name) for task in trained}
     moves = {path: first for path, first in moves.items() if path != first}
-    to_do = [task for task in tasks if context.redo or task.path in moves or not is_complete(context, task)]
+    to_do = [
+        task
+        for task in tasks
+        if context.redo or task.path in moves or not is_complete(context.run, context.settings, task)
+    ]
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
@@ -63,25 +68,32 @@ def _refine(
     detectors: Mapping[str, Detector],
     moves: Mapping[Path, Path],
 ) -> None:
-    """Load what training made and move it out of the way, then refine class by class and write each at once."""
+    """Load what training made and move it out of the way, then refine the classes and write each in its turn."""
     context.run.files.check([*moves, *moves.values(), *(task.path for task in to_do)])
-    folds = {task.name: fold_models(context, task, detectors[task.name], "refine") for task in tasks}
-    loaded = LoadedPictures.of(context, shards)
+    folds = {
+        task.name: fold_models(context.run, context.settings, task, detectors[task.name], "refine") for task in tasks
+    }
+    loaded = LoadedPictures.of(context.workspace, context.settings, shards, [task.y for task in to_do])
     pictures = loaded.pictures
     projection = projection_of(context.run, shards)
     _move_trained(context, to_do, moves)  # everything is checked; from here on files change
-    drawn = loaded.drawn(context, (task.reviews.known for task in tasks))
+    records = context.stored.training_pictures
+    drawn_shard = DrawnShard(context.workspace, context.settings, shards, records, context.open_extractor)
+    drawn = loaded.drawn(drawn_shard, (task.reviews.known for task in tasks))
     models = loaded.models(tasks, detectors, folds)
-    refinement = Refinement(context.settings, pictures, models, drawn, context.reporter, loaded.copy_bytes)
+    refinement = Refinement(
+        context.settings, pictures, models, drawn, context.reporter, loaded.copy_bytes, loaded.at_once
+    )
     if sentence := refinement.starts.sentence(task.name for task in to_do):
         context.reporter.say(sentence)
     scored = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids)
-    for task in to_do:
-        refined = refinement.fit(task)
-        write_history(context.run, refined.history, context.reporter.say, role="round")
-        detector = _detector(task, detectors[task.name], refined, pictures, projection)
-        weights = [chain.weights for chain in refined.chains]
-        calibrated(context, task, detector, scored, folds[task.name].fold, weights).save(task.path)
+    with refinement.fit_all(to_do) as found:
+        for task, refined in found:
+            write_history(context.run, refined.history, context.reporter.say, role="round")
+            detector = _detector(task, detectors[task.name], refined, pictures, projection)
+            weights = [chain.weights for chain in refined.chains]
+            fold = folds[task.name].fold
+            calibrated(context.workspace, context.settings, task, detector, scored, fold, weights).save(task.path)
 
 
 def _detector(

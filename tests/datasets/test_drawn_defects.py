@@ -27,7 +27,9 @@ def drawn():
 def write(drawn, tmp_path, monkeypatch):
     def folder(name, *options):
         monkeypatch.setattr(sys, "argv", ["drawn_defects.py", str(tmp_path / name), *options])
-        drawn.main()
+        with pytest.raises(SystemExit) as ended:
+            drawn.main()
+        assert ended.value.code == 0
         return tmp_path / name
 
     return folder

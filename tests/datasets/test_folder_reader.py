@@ -53,13 +53,17 @@ def test_the_options_name_unusual_sets(tmp_path):
 
 def test_a_set_of_another_name_is_refused_with_the_flag_that_names_it(tmp_path):
     make(tmp_path, "train/cat/1.jpg", "dev/cat/2.jpg", "test/cat/3.jpg")
-    with pytest.raises(LabelsError, match=r"folder .*dev must be .*: give --test-set dev, or rename it to val"):
+    with pytest.raises(
+        LabelsError, match=r"folder .*dev must be .*: give the parameter test_set dev, or rename it to val"
+    ):
         open_folder(tmp_path)
     assert open_folder(tmp_path, test_set="dev").sets == ("train", "test", "dev")
     make(tmp_path / "own", "cat/1.jpg", "cat/@eaDir/1.jpg")
     assert open_folder(tmp_path / "own").classes == ("cat",)
     make(tmp_path / "own", "cat/more/1.jpg")
-    with pytest.raises(LabelsError, match=r"got the folder 'more' in it; move it away, or .* --train-set or --test-"):
+    with pytest.raises(
+        LabelsError, match=r"got the folder 'more' in it; move it away, or .* train_set or the parameter test_"
+    ):
         open_folder(tmp_path / "own")
 
 

@@ -72,7 +72,7 @@ def test_the_sets_of_an_export_are_read_by_their_names(tmp_path):
     assert dataset.sets == ("train", "valid", "test")
     assert shown(dataset, "valid") == {"cat/valid": {"cat"}, "dog/valid": {"dog"}}
     with pytest.raises(
-        OptionError, match="set 'trainval' does not exist; choose from train, valid, test by --train-set"
+        OptionError, match="set 'trainval' does not exist; choose from train, valid, test by the parameter train_set"
     ):
         dataset.records("trainval")
 

@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.results.detections import stamp_with_results
+from PIL import Image
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
 TRAINING = ["--C", "1,10", "--folds", "2"]
 HOG = ["--extractor", "hog"]
+OF_PRODUCT = ["--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
 FAST = EXTRACTION + TRAINING + HOG
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path += [
@@ -86,6 +89,41 @@ def finished(digits, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "RUN"
     with pytest.raises(SystemExit) as exit_:
         main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *FAST])
+    assert exit_.value.code == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory) -> Path:
+    """A product in the layout of MVTec AD, whose defects are a bright spot or a dark bar; not to be changed."""
+    root = tmp_path_factory.mktemp("data") / "product"
+    for folder, count in (("train/good", 12), ("test/good", 24), ("test/spot", 12), ("test/bar", 12)):
+        for number in range(count):
+            write_product(root, folder, number)
+    return root
+
+
+def write_product(root: Path, folder: str, number: int) -> None:
+    """Write one picture of 96 x 80 pixels, and the mask of its defect."""
+    random, kind = np.random.default_rng([number, len(folder), ord(folder[-1])]), folder.split("/")[1]
+    pixels, mask = random.normal(120, 8, (80, 96)), np.zeros((80, 96), np.uint8)
+    if kind != "good":
+        width, height = (16, 16) if kind == "spot" else (40, 6)
+        x, y = random.integers(4, 92 - width), random.integers(4, 76 - height)
+        mask[y : y + height, x : x + width] = 255
+        pixels[mask > 0] += 90 if kind == "spot" else -90
+        (root / "ground_truth" / kind).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(mask).save(root / f"ground_truth/{kind}/{number:03}_mask.png")
+    (root / folder).mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(root / folder / f"{number:03}.png")
+
+
+@pytest.fixture(scope="session")
+def inspected(product, tmp_path_factory) -> Path:
+    """A finished run on the product; not to be changed."""
+    out = tmp_path_factory.mktemp("runs") / "INSPECTED"
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "mvtec", "--root", str(product), "--out", str(out), "--quiet", *HOG, *OF_PRODUCT])
     assert exit_.value.code == 0
     return out
 

@@ -29,7 +29,7 @@ def choose_windows(
     positive in `seen`, the labels that the model may see; by default `y`.
     """
     rows, voting = np.flatnonzero(y > 0), settings.box_voting
-    scoring = pictures.with_context_share(weights, settings.surroundings) if voting else weights
+    scoring = pictures.with_context_share(weights, settings.context_share) if voting else weights
     windows = _windows_by_scores(pictures, settings, rows, scoring, 0.0)
     if pictures.prior is not None:
         share = pictures.prior.share(_standing(pictures, windows, y if seen is None else seen))
@@ -128,8 +128,8 @@ def count_unmoved(pictures: StoredPictures, settings: RefineSettings, initial: C
     """
     boxes, first = pictures.boxes, pictures.bags.offsets
     positives = np.setdiff1d(np.flatnonzero(initial.y > 0), list(pictures.known))
-    has_share = replace(settings, surroundings=1.0)  # of the weights of surroundings
-    last = choose_windows(replace(pictures, prior=None), has_share, final.y, final.weights)
+    in_full = replace(settings, context_share=1.0)  # the weights of the context
+    last = choose_windows(replace(pictures, prior=None), in_full, final.y, final.weights)
     before, after = (boxes[first[positives] + windows[positives]] for windows in (initial.windows, last))
     unmoved = int(np.count_nonzero(paired_iou(before, after) > SAME))
     return unmoved, len(positives) - unmoved

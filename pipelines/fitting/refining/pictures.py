@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.bags import Bags, top_mask
+from lapsvm.bags import Bags, Buffer, top_mask
 from lapsvm.latent import KnownBoxes
 
 from .chains import Chain
@@ -36,13 +36,15 @@ class StoredPictures:
         What `bags` multiplies the stored features by.
     ids : tuple of str
     inside : (d,) bool
-        Which features are a window's own, not those of its surroundings.
+        Which features are a window's own, not those of its context.
     known : mapping of row to KnownBoxes, optional
         Of positive pictures. A chain without a fold takes nothing from its pictures.
     added : mapping of row to AddedWindows, optional
         Windows of known objects that the pictures lack. Chains that may see the pictures are trained with them.
     prior : ObjectnessPrior, optional
         What stands out among the windows.
+    copies : Buffer
+        The memory of the windows that chains are trained on.
     """
 
     bags: Bags
@@ -53,33 +55,37 @@ class StoredPictures:
     known: Mapping[int, KnownBoxes] = field(default_factory=dict)
     added: Mapping[int, AddedWindows] = field(default_factory=dict)
     prior: ObjectnessPrior | None = None
+    copies: Buffer = field(default_factory=Buffer, repr=False)
 
     def windows(self, row: int) -> Array:
         """Return the boxes of a picture's windows."""
         return self.boxes[self.bags.offsets[row] : self.bags.offsets[row + 1]]
 
     def with_context_share(self, weights: Float64, share: float) -> Float64:
-        """Return weights (d,) of which those of surroundings keep a share.
+        """Return weights (d,) of which those of the context keep a share.
 
-        With the weights that refinement learns the best windows are often too large (docs/measurements/boxes.md).
+        With the weights that refinement learns the best windows are often too large.
         """
         return weights * np.where(self.inside, 1.0, share)
 
-    def active(self, chains: Sequence[Chain], count: int, copy_bytes: int | None = None) -> Iterator["StoredPictures"]:
-        """Yield the pictures of each chain, in which negatives have their `count` best-scored windows alone; 0: all.
+    def active(
+        self, chains: Sequence[Chain], count: int, copy_bytes: int | None = None
+    ) -> Iterator[list["StoredPictures"]]:
+        """Yield the pictures of the chains, in which negatives have their `count` best-scored windows alone; 0: all.
 
-        A picture of a chain's fold has one window. The windows of the chains of a group are copied once, and each
-        excludes those of the others; as many share a copy as `copy_bytes` admit, at least one, by default all.
+        A picture of a chain's fold has one window. The windows of a group of consecutive chains are copied once, and
+        each excludes those of the others; as many share a copy as `copy_bytes` admit, at least one, by default all. A
+        copy lasts until the next group is asked for.
         Positive pictures gain windows of their known objects, after their own.
         """
         if not count and not self.added:
-            yield from [self] * len(chains)
+            yield [self] * len(chains)
             return
         scores = self.bags.score_windows(np.stack([chain.weights for chain in chains], axis=1))
         masks = [self._active(chain, own, count) for chain, own in zip(chains, scores.T, strict=True)]
         most = None if copy_bytes is None else copy_bytes // (self.bags.dim * self.bags.dtype.itemsize)
         for first, stop in sharing(masks, most):
-            yield from self._copied(masks[first:stop], chains[first:stop])
+            yield self._copied(masks[first:stop], chains[first:stop])
 
     def _active(self, chain: Chain, scores: Float64, count: int) -> Mask:
         offsets, y = self.bags.offsets, chain.y
@@ -89,7 +95,7 @@ class StoredPictures:
     def _copied(self, masks: Sequence[Mask], chains: Sequence[Chain]) -> list["StoredPictures"]:
         """Return the pictures of chains with the windows of their masks, copied once for all, and added ones."""
         taken, rows = np.logical_or.reduce(masks), sorted(self.added)
-        bags, boxes, masks = self.bags.copied(taken), self.boxes[taken], [mask[taken] for mask in masks]
+        bags, boxes, masks = self.bags.copied(taken, self.copies), self.boxes[taken], [mask[taken] for mask in masks]
         if rows:
             counts = [len(self.added[row].boxes) for row in rows]
             ends = np.repeat(bags.offsets[1:][rows], counts)

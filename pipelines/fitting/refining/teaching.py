@@ -22,13 +22,12 @@ FIRST = 5
 """Pictures with known objects from which on these teach."""
 SEEN = 2
 """How many of them every chain must see."""
-HALF = 10
+HALF = 6
 """Pictures with known objects that count half of what very many do."""
 CLOSER = 50.0
-"""By how much the weight of the loss is greater on reviewed pictures: their boxes are right, so they may be fitted
-closely."""
+"""The factor of the loss's weight on reviewed pictures: their boxes are right, so they may be fitted closely."""
 WIDER = 10.0
-"""By how much it is greater on the windows that are taught."""
+"""The factor of the loss's weight on the windows that are taught."""
 
 
 def reviewed_chains(chains: Sequence[Chain], known: Mapping[int, KnownBoxes]) -> list[Chain]:

@@ -94,7 +94,7 @@ def _is_list(path: Path) -> bool:
 
 
 def _coco(path: Path) -> Iterator[MendedPicture]:
-    file = read_coco(path, boxes=True, strict=False)
+    file = read_coco(path, boxes=True)
     boxes = defaultdict[object, list[MendedBox]](list)
     for one in file.annotations:
         fault = one.fault or (CROWD_REGION if one.is_crowd else "")
@@ -238,7 +238,7 @@ def _read(name: str, path: Path) -> tuple[str, list[MendedPicture]]:
         raise AnnotationError(f"{path} must be in the form in which lapsvm export writes it.") from None
 
 
-_OTHER_FORM = (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, *NOT_PARSED)
+_OTHER_FORM = (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, OverflowError, *NOT_PARSED)
 _NO_SHAPES = frozenset(
     {"choices", "textarea", "rating", "number", "datetime", "taxonomy", "relation", "pairwise", "ranker"}
 )

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
+from ...run.dataset import shown_classes
 from ...run.limits import listed
-from .summary import LISTED, shown_classes
+from .summary import LISTED
 
 Hashed = tuple[ImageRecord, str]
 """A picture, and the hash of its pixels."""

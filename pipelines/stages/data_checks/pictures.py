@@ -10,7 +10,7 @@ from lapsvm.catalog import CheckedPicture, ImageRecord, check_image, pixel_hash
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
-from ...run.context import RunContext
+from ...run.context import RunContext, stored_sizes
 from ...run.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
@@ -96,13 +96,13 @@ def _resized(context: RunContext) -> Iterator[str]:
     """Yield a sentence on the pictures of each set that have another size than those of which features are stored."""
     what = "pictures have changed their size since their features were made, and keep the features and boxes of before"
     for name, records in context.data.records.items():
-        for note in counted(resized_pictures(records, context.stored_sizes(name)), what):
-            yield f"set {name}: {note}; {anew_command(context)}"
+        for note in counted(resized_pictures(records, stored_sizes(context.run, name)), what):
+            yield f"set {name}: {note}; {anew_command(context.run)}"
 
 
 def report_left_out(context: RunContext, set_name: str) -> None:
     """Report the pictures of a set that its shards lack; their number also with --quiet."""
-    image_ids = left_out(context, set_name)
+    image_ids = left_out(context.data.records[set_name], context.shards(set_name))
     for image_id in image_ids:
         context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
     if image_ids:

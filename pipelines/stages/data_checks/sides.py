@@ -7,7 +7,7 @@ from statistics import median
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND
-from lapsvm.features.extractors.extractor import open_sizes, sees_surroundings
+from lapsvm.features.extractors.extractor import open_sizes, sees_context
 from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 from lapsvm.pictures.reading import longer_side
 
@@ -73,7 +73,7 @@ def check_sizes(settings: Settings, device: str = "auto") -> None:
     Pictures are reduced to ``windows.max_side`` first, so that a network would see them blurred at a higher price.
     """
     limit = settings.windows.max_side
-    for text in filter(sees_surroundings, settings.features.extractors):
+    for text in filter(sees_context, settings.features.extractors):
         own = parse_spec(text).options.get("size")
         largest = _largest_size(text, settings, device) if own is None else _own_size(own)
         what = "option --sizes" if own is None else f"size of extractor {text!r}"

@@ -5,14 +5,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
-from lapsvm.catalog import HEIC, HEIC_ADVICE, NO_CLASS, ImageRecord, PresentClasses
+from lapsvm.catalog import HEIC, HEIC_ADVICE, NO_CLASS, ImageRecord
 
 from ...fitting.fold_models import FOLDS_ADVICE
-from ...run.dataset import SHOWN, RunData, count_labels
+from ...run.dataset import SHOWN, WITH_WORDS, RunData, count_labels, shown_classes
 from ...run.limits import listed
 from ...run.settings import Settings
-
-_WITH_WORDS = ("folder", "csv", "imagefolder")  # readers for which words of NO_CLASS mean no class
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
@@ -37,6 +35,7 @@ def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) ->
     """
     return [
         *(count_sentence(name, records, left_out.get(name, ())) for name, records in data.records.items()),
+        *(f"split: {note}" for note in [getattr(data.dataset, "split_note", "")] if note),
         *_annotation_sentences(data),
         *_ignored_sentences(data),
         *(f"labels: {hint}" for hint in misspellings(data).values()),
@@ -60,7 +59,7 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
 
 def _folders_of_no_class(records: Sequence[ImageRecord]) -> str:
     """Return in which folders of no class records lie, as the end of a phrase; "" for none, as in a table."""
-    folders = sorted({record.id.split("/")[0] for record in records if "/" in record.id})
+    folders = sorted({folder for record in records for folder in record.id.split("/")[:-1]})
     named = [name for name in folders if name.casefold() in NO_CLASS]
     return f" (folder {' and '.join(named)})" if named else ""
 
@@ -108,7 +107,7 @@ def misspellings(data: RunData) -> dict[str, str]:
     counts = Counter[str]()
     for records in data.records.values():
         counts.update(count_labels(records)[0])
-    larger = {word: word for word in NO_CLASS} if data.dataset.name in _WITH_WORDS else {}
+    larger = {word: word for word in NO_CLASS} if data.dataset.name in WITH_WORDS else {}
     found = {}
     for name in sorted(data.dataset.classes, key=lambda one: (-counts[one], one)):
         letters = "".join(filter(str.isalnum, name.casefold()))
@@ -117,11 +116,3 @@ def misspellings(data: RunData) -> dict[str, str]:
             found[name] = f"class {name!r} is learned as one of its own; is it a misspelling of {larger[near[0]]!r}?"
         larger.setdefault(letters, name)
     return dict(islice(found.items(), SHOWN))
-
-
-def shown_classes(record: ImageRecord) -> frozenset[str]:
-    """Return the classes that a picture is positive for."""
-    labels = record.labels
-    if isinstance(labels, PresentClasses):
-        return labels.positive
-    return frozenset(name for name, value in labels.items() if value == 1)

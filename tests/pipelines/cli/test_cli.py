@@ -57,7 +57,7 @@ def test_version(command):
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--jobs", "0"], "--jobs"),
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--loss", "aq"], "'aq'"),
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--learner", "svm"], "'svm'"),
-        (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--init", "best"], "'best'"),
+        (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--set=train.init=best"], "'best'"),
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--set=train.tol=-1"], "tol"),
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--nms", "2"], "nms"),
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--set=features.dtype=int8"], "int8"),

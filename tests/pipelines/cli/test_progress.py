@@ -90,6 +90,17 @@ def test_of_many_classes_the_largest_gaps_are_spelt_out(clock):
     assert bar.note == "pass 5, gap c19 0.2, c18 0.2, c17 0.2, c16 0.2 and 16 smaller"
 
 
+def test_where_classes_are_counted_those_at_work_are_shown(clock):
+    bar = Bar("refine", 3, "classes", clock=clock)
+    steps = TrainingProgress(bar, ["cat", "cat", "dog"])
+    for place, gap in enumerate((0.02, 0.04, 0.005)):
+        steps.update(place, record(2, gap))
+    assert (bar.done, bar.note) == (0, "pass 10, gap cat 0.04, dog 0.005")
+    steps.finish("cat")
+    steps.update(2, record(3, 0.001))
+    assert (bar.done, bar.note) == (1, "pass 15, gap dog 0.001")
+
+
 def test_records_are_given_the_seconds_since_the_trainings_began(clock):
     steps, told = TrainingProgress(Bar("train", None, clock=clock), ["cat"]), record(1, 0.1)
     clock.now = 2.5

@@ -2,10 +2,11 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 from lapsvm.pipelines.cli.parsing import setting_values
-from lapsvm.pipelines.commands.predict import drawing_files
+from lapsvm.pipelines.commands.predict import PictureFile, drawing_files
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 
@@ -140,7 +141,8 @@ def test_prediction_survives_any_file_name(finished, digits, tmp_path, command):
 
 def test_pictures_of_one_name_are_drawn_apart(tmp_path):
     pictures = [tmp_path / "a" / "x.jpg", tmp_path / "b" / "x.jpg", tmp_path / "b" / "x-2.jpg"]
-    names = [drawing.boxes.name for drawing in drawing_files(pictures, tmp_path / "drawn")]
+    files = [PictureFile(path, Path(path.name)) for path in pictures]
+    names = [drawing.boxes.name for drawing in drawing_files(files, tmp_path / "drawn")]
     assert names == ["x.png", "x-2.png", "x-2-2.png"]
 
 
@@ -164,3 +166,11 @@ def test_draw_must_name_a_folder(finished, digits, tmp_path, refused):
 @pytest.mark.parametrize("verb", ["detect", "evaluate", "report", "verify"])
 def test_a_stage_that_draws_nothing_takes_no_seed(run_copy, refused, verb):
     assert "No such option: --seed" in refused(verb, "--out", run_copy, "--seed", 7)
+
+
+def test_a_refusal_fits_on_a_screen_whatever_a_file_holds(tmp_path, refused):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "labels.csv").write_text(f"image,{'x' * 100_000}\na.jpg,cat\n")
+    said = refused("run", "--data", "csv", "--root", tmp_path / "data", "--out", tmp_path / "RUN", *QUICK)
+    assert "the header must be image,label" in said
+    assert len(said) < 2100

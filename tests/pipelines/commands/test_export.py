@@ -74,7 +74,7 @@ def of_another_model(run):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (without_calibration, "this run's models have no probabilities for --threshold; use --per-class K"),
+        (without_calibration, "this run's models have no probabilities for --threshold; use --per-class"),
         (of_another_model, "run lapsvm detect first."),
     ],
 )

@@ -1,12 +1,16 @@
 """`lapsvm export --format onnx`: the detectors of a run as one file."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.onnx_comparison import Compared, summary
+from lapsvm.pipelines.commands.onnx_precision import precision_figures, precision_lines
 from lapsvm.pipelines.commands.verbs import main
 
-from lapsvm.catalog import open_dataset, read_image
+from lapsvm.catalog import GroundTruth, open_dataset, read_image
+from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import OnnxDetector
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
@@ -35,7 +39,12 @@ def network(tmp_path_factory):
 def of_network(network, digits, fast_network, tmp_path_factory):
     """A run on the network's features with all that recipe best does to scores."""
     run = tmp_path_factory.mktemp("onnx run") / "run"
-    chosen = {"features.beside": "true", "features.contrast": ".5", "detect.demotion": "1", "train.candidates": "5"}
+    chosen = {
+        "features.store_context": "true",
+        "features.contrast": ".5",
+        "detect.demotion": "1",
+        "train.candidates": "5",
+    }
     chosen |= {"detect.score_smoothing": ".5", "detect.box_voting": ".7"}
     more = ["--C", "1", "--pca", "6", "--quiet"]
     more += [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
@@ -51,7 +60,7 @@ def test_the_file_is_compared_and_written(command, of_network, digits, tmp_path)
     result = command("export", "--out", of_network, "--format", "onnx", "--to", to)
     assert result.status == 0, result.err
     assert "scores of given windows: largest difference" in result.err + result.out
-    assert "VOC AP" in result.err + result.out
+    assert "own windows: VOC AP" in result.err + result.out
     assert [path.name for path in tmp_path.iterdir()] == ["detector.onnx"]
     detector = OnnxDetector(to.read_bytes())
     assert json.loads(detector.metadata["classes"]) == ["six", "three"]
@@ -60,10 +69,67 @@ def test_the_file_is_compared_and_written(command, of_network, digits, tmp_path)
     assert all(len(scores) for _, scores in detector.detect(pixels))
 
 
-def test_the_same_run_gives_the_same_bytes(command, of_network, tmp_path):
+def test_a_file_that_takes_all_inputs_scores_the_windows_of_the_run(command, of_network, digits, tmp_path):
+    to = tmp_path / "detector.onnx"
+    assert command("export", "--out", of_network, "--format", "onnx", "--to", to, "--inputs", "all").status == 0
+    pixels = read_image(open_dataset("voc", digits).records("test")[0].path)
+    predictor = Predictor.open(of_network, threshold=0)
+    windows = predictor.propose(pixels)
+    found = OnnxDetector(to.read_bytes()).detect(pixels, windows=windows, max_boxes=np.array([10]))
+    for (boxes, scores), expected in zip(found, predictor(pixels).values(), strict=True):
+        np.testing.assert_allclose(scores, expected.scores, atol=1e-5)
+        np.testing.assert_allclose(boxes, expected.boxes, atol=0.1)
+
+
+def test_inputs_are_those_of_the_format_onnx(refused, of_network, tmp_path):
+    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--inputs", "all")
+    assert "option --inputs is for the format onnx, got the format coco" in said
+    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--precision", "int8")
+    assert "option --precision is for the format onnx, got the format coco" in said
+    said = refused(
+        "export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", "--inputs", "windows"
+    )
+    assert "option --inputs must be one of picture, all" in said
+
+
+def test_a_file_in_int8_says_what_it_costs(command, of_network, tmp_path):
+    to = tmp_path / "detector.onnx"
+    result = command("export", "--out", of_network, "--format", "onnx", "--to", to, "--precision", "int8", "--json")
+    assert result.status == 0, result.err
+    said, figures = result.err, json.loads(result.out)["figures"]["precision"]
+    assert figures.keys() == {"milliseconds", "megabytes", "voc_ap"}
+    assert figures["megabytes"]["int8"] == to.stat().st_size / 1e6
+    assert "int8: the ranges between the network's layers are measured on 12 training pictures" in said
+    assert "ms a picture beside" in said
+    assert "int8: VOC AP" in said
+    assert OnnxDetector(to.read_bytes()).metadata["precision"] == "int8"
+
+
+@pytest.mark.parametrize(("agreeing", "differing", "advised"), [(99, 1, False), (8, 2, True)])
+def test_int8_that_finds_something_else_is_advised_against(agreeing, differing, advised):
+    timed = SimpleNamespace(milliseconds=20.0), SimpleNamespace(milliseconds=10.0)
+    pictures = compared(agreeing, differing)
+    figures = precision_figures(pictures, timed, (14_000_000, 5_000_000), ["cat"], None)
+    lines = list(precision_lines(figures, len(pictures)))
+    assert figures["same_boxes"] == {"int8": agreeing / (agreeing + differing)}
+    assert lines[0] == "int8: 10 ms a picture beside 20 of float32, by one thread; 5.0 MB beside 14.0"
+    assert ("; export without --precision int8" in lines[1]) == advised
+
+
+def test_int8_that_loses_average_precision_is_advised_against():
+    truth = {"cat": {"one": GroundTruth(np.array([[0.0, 0, 10, 10]]), np.zeros(1, bool))}}
+    known, timed = SimpleNamespace(pictures={"one"}, truth=truth), [SimpleNamespace(milliseconds=1.0)] * 2
+    for pictures, end in ((compared(1, 0), "of float32 in 1 pictures"), (compared(0, 1), "without --precision int8")):
+        figures = precision_figures(pictures, timed, (1, 1), ["cat"], known)
+        assert list(precision_lines(figures, len(pictures)))[1].endswith(end)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_same_run_gives_the_same_bytes(command, of_network, tmp_path, precision):
     files = [tmp_path / name for name in ("a.onnx", "b.onnx")]
     for path in files:
-        assert command("export", "--out", of_network, "--format", "onnx", "--to", path, "--quiet").status == 0
+        more = ["--to", path, "--quiet", "--precision", precision]
+        assert command("export", "--out", of_network, "--format", "onnx", *more).status == 0
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -73,6 +139,33 @@ def test_a_file_with_other_scores_is_not_written(refused, of_network, tmp_path, 
     said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", "--quiet")
     assert "must equal the run's to 0.0001" in said
     assert not list(tmp_path.iterdir())
+
+
+def compared(agreeing, differing, label=1):
+    """Return pictures of a class in which the best boxes of both agree, and some in which they do not."""
+    box, other = np.array([[0.0, 0, 10, 10]]), np.array([[50.0, 0, 60, 10]])
+    record = SimpleNamespace(id="one", labels={"cat": label})
+    pair = [(box, np.ones(1))]
+    return [Compared(record, pair, [(where, np.ones(1))], 0.0) for where in [box] * agreeing + [other] * differing]
+
+
+@pytest.mark.parametrize(("agreeing", "differing", "advised"), [(9, 1, False), (2, 8, True), (0, 0, False)])
+def test_own_windows_that_find_something_else_are_advised_against(agreeing, differing, advised):
+    lines = list(summary([*compared(agreeing, differing), *compared(0, 1, label=-1)], ["cat"], None))
+    assert lines[0].startswith("scores of given windows")
+    assert ["--inputs all" in line for line in lines[1:]] == [True] * advised
+    assert not advised or "differ in 80% of the pictures" in lines[1]
+
+
+def test_a_lower_average_precision_of_own_windows_comes_with_advice():
+    boxes = np.array([[0.0, 0, 10, 10]])
+    truth = {"cat": {"one": GroundTruth(boxes, np.zeros(1, bool))}}
+    known = SimpleNamespace(pictures={"one"}, truth=truth)
+    for compared_with, end in ((compared(1, 0), "VOC AP 1.000 beside 1.000 of predict"),
+                               (compared(0, 1), "give the file the windows of Predictor.propose")):  # fmt: skip
+        lines = list(summary(compared_with, ["cat"], known))
+        assert len(lines) == 2
+        assert lines[1].endswith(end)
 
 
 @pytest.mark.parametrize("more", [["--per-class", "2"], ["--threshold", ".5"], ["--labelled-only"], ["--copy"]])

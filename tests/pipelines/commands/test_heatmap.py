@@ -4,12 +4,13 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.draw import is_drawing
 from lapsvm.pipelines.commands.heatmap import draw_heatmap
-from lapsvm.pipelines.commands.predict import HEATMAP, OBJECTNESS, drawing_files
+from lapsvm.pipelines.commands.predict import HEATMAP, OBJECTNESS, PictureFile, drawing_files
 from PIL import Image
 
 from lapsvm.catalog import read_image
@@ -224,7 +225,8 @@ def test_a_heat_map_replaces_no_picture(finished, pictures, tmp_path, refused):
 
 def test_no_heat_map_has_the_name_of_a_drawing(tmp_path):
     for names in (["a.jpg", "a.heatmap.jpg"], ["a.heatmap.jpg", "a.jpg"], ["a.jpg", "a.png", "a-2.heatmap.jpg"]):
-        drawings = drawing_files([tmp_path / name for name in names], tmp_path / "drawn", [HEATMAP, OBJECTNESS])
+        pictures = [PictureFile(tmp_path / name, Path(name)) for name in names]
+        drawings = drawing_files(pictures, tmp_path / "drawn", [HEATMAP, OBJECTNESS])
         files = [file.name for drawing in drawings for file in drawing.files]
         assert len(set(files)) == 3 * len(names)
         for drawing in drawings:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.predict import picture_files
+from lapsvm.pipelines.commands.predict import PictureFile, picture_files
 from PIL import Image
 
 from lapsvm.detection import Calibration, Detector
@@ -87,7 +87,7 @@ def test_a_run_that_is_not_trained_is_one_sentence(finished, tmp_path, picture, 
     shutil.copytree(finished, tmp_path / "RUN", ignore=shutil.ignore_patterns("models"))
     (tmp_path / "RUN" / "projection.safetensors").write_bytes(b"")
     said = refused("predict", "--model", tmp_path / "RUN", picture)
-    assert f"run {tmp_path / 'RUN'} has no models yet; run lapsvm train --out {tmp_path / 'RUN'}." in said
+    assert f"run {tmp_path / 'RUN'} has no models yet; run lapsvm train first." in said
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_folder_reports_what_it_left_out(models, picture, tmp_path, command):
         (folder / name).write_text("")
     result, _ = found(command, "--model", models, folder)
     assert [entry["image"] for entry in json.loads(result.out)] == [str(folder / "a.jpg"), str(folder / "b.JPG")]
-    line = f"folder {folder}: 2 pictures; left out: 6 others\n"
+    line = f"folder {folder}: 2 pictures; left out: 5 others\n"
     assert line in result.err
     result, _ = found(command, "--model", models, folder, "--quiet")
     assert result.err == ""
@@ -132,8 +132,54 @@ def test_a_folder_reports_what_it_left_out(models, picture, tmp_path, command):
 def test_a_folder_of_pictures_alone_says_nothing(picture, tmp_path):
     shutil.copy(picture, tmp_path)
     said = []
-    assert picture_files([tmp_path], said.append) == [tmp_path / picture.name]
+    assert picture_files([tmp_path], said.append) == [PictureFile(tmp_path / picture.name, Path(picture.name))]
     assert said == []
+
+
+def touch(root, *names):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def test_pictures_lie_at_any_depth_and_keep_their_places(tmp_path):
+    touch(tmp_path, "b/1.png", "a/deep/2.jpg", "a/1.png", "c.png", "a/notes.txt", "__MACOSX/c.png", ".cache/c.png")
+    said = []
+    found = picture_files([tmp_path, tmp_path / "c.png"], said.append)
+    places = ["a/1.png", "a/deep/2.jpg", "b/1.png", "c.png", "c.png"]
+    assert [one.place.as_posix() for one in found] == places
+    assert [one.path for one in found] == [tmp_path / place for place in places]
+    assert said == [f"folder {tmp_path}: 4 pictures; left out: 3 others"]
+
+
+def test_folders_behind_links_are_searched_once_and_circles_end(tmp_path):
+    touch(tmp_path, "line/a/1.png", "store/2.png")
+    (tmp_path / "line/a/back").symlink_to(tmp_path / "line")
+    (tmp_path / "line/linked").symlink_to(tmp_path / "store")
+    (tmp_path / "line/again").symlink_to(tmp_path / "store")
+    found = picture_files([tmp_path / "line"], print)
+    assert [one.place.as_posix() for one in found] == ["a/1.png", "again/2.png"]
+
+
+def test_the_folder_of_drawings_is_no_folder_of_pictures(models, picture, tmp_path, command):
+    folder = tmp_path / "pictures"
+    for place in ("one", "two/deep"):
+        (folder / place).mkdir(parents=True)
+        shutil.copy(picture, folder / place / "x.jpg")
+    drawn = folder / "drawn"
+    for _ in range(2):
+        result, _ = found(command, "--model", models, folder, "--draw", drawn, "--heatmap")
+        images = [entry["image"] for entry in json.loads(result.out)]
+        assert images == [str(folder / "one/x.jpg"), str(folder / "two/deep/x.jpg")]
+        files = sorted(file.relative_to(drawn).as_posix() for file in drawn.rglob("*.png"))
+        assert files == ["one/x.heatmap.png", "one/x.png", "two/deep/x.heatmap.png", "two/deep/x.png"]
+
+
+def test_a_folder_without_pictures_is_one_sentence(models, tmp_path, refused):
+    touch(tmp_path, "empty/deep/notes.txt")
+    said = refused("predict", "--extractor", "hog", "--model", models, tmp_path / "empty")
+    assert f"folder {tmp_path / 'empty'} holds no picture (" in said
+    assert said.endswith("nor do folders in it.\n")
 
 
 def test_unreadable_pictures_are_named_and_left_out_on_demand(models, picture, tmp_path, command, refused):
@@ -165,7 +211,7 @@ def test_detections_have_a_probability_where_the_model_has(models, picture, comm
 
 
 def test_a_threshold_leaves_out_less_probable_boxes(models, picture, command):
-    _, everything = found(command, "--model", models / "six.safetensors", picture)
+    _, everything = found(command, "--model", models / "six.safetensors", "--threshold", 0, picture)
     values = [detection["probability"] for detection in everything["six"]]
     assert len(set(values)) > 2
     for threshold in (0, values[1], 1):
@@ -243,3 +289,31 @@ def test_a_full_disk_behind_standard_output_is_one_sentence(models, picture):
         said = process.stderr.read()
     assert said == "lapsvm: standard output cannot be written: No space left on device.\n"
     assert process.returncode == 2
+
+
+# what is imported
+
+UNUSED = ("dask", "jinja2", "lapsvm.bags", "lapsvm.evaluation", "lapsvm.objectness", "lapsvm.report", "onnx", "rich",
+          "scipy", "sklearn", "torch")  # fmt: skip
+PRINT_IMPORTED = """
+import json, sys
+from lapsvm.pipelines.commands.verbs import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert end.code == 0, end.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def imported(*arguments):
+    """Return the modules that a new interpreter has imported by the end of a command."""
+    line = [sys.executable, "-P", "-c", PRINT_IMPORTED, *map(str, arguments)]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+def test_a_prediction_imports_what_it_needs_alone(finished, picture):
+    modules = imported("predict", "--model", finished, picture)
+    assert {"numpy", "lapsvm.detection.predictor"} <= set(modules)
+    assert [name for name in UNUSED if name in modules] == []

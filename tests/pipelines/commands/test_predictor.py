@@ -2,15 +2,20 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
 from lapsvm.catalog import read_image
-from lapsvm.detection import Predictor
+from lapsvm.detection import AlarmThreshold, Predictor
+from lapsvm.detection.prepared import propose_and_prepare
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
+from lapsvm.features import Block, Concatenation
+from lapsvm.features.extractors.maps.prepared import PreparedPixels
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +58,15 @@ def test_a_class_has_boxes_scores_and_probabilities_best_first(predictor, pictur
     assert ((found.probabilities >= 0) & (found.probabilities <= 1)).all()
 
 
+def test_its_repr_is_one_line(predictor):
+    dim = predictor.extractor.dim
+    assert repr(predictor) == f"Predictor(six, three: {dim:,} features of grid windows)"
+    alarm = AlarmThreshold(0.125, 0.05, {})
+    many = replace(predictor, detectors=[*predictor.detectors] * 4, alarm=alarm)
+    classes = "six, three, six, three, six, 3 more"
+    assert repr(many) == f"Predictor({classes}: {dim:,} features of grid windows, ok below 0.125)"
+
+
 def test_pixels_and_paths_give_the_same_boxes(predictor, pictures):
     for path in pictures[:2]:
         check_equal(predictor(read_image(path)), predictor(path))
@@ -74,6 +88,12 @@ def test_pictures_of_pillow_are_taken_as_files_are(predictor, pictures, tmp_path
     with Image.open(turned) as picture:
         check_equal(predictor(picture), predictor(turned))
     check_equal(next(predictor.many([Image.fromarray(read_image(pictures[1]))])), predictor(pictures[1]))
+
+
+def test_proposed_windows_are_those_that_a_call_scores(predictor, pictures):
+    windows = predictor.propose(pictures[0])
+    assert windows.dtype == np.float32
+    check_equal(predictor.among(pictures[0], windows), predictor(pictures[0]))
 
 
 @pytest.mark.parametrize("value", [None, 3, 2.5, b"abc", [[[1, 2, 3]]], {"a": 1}, object()])
@@ -153,3 +173,59 @@ def test_an_argument_that_breaks_its_rule_is_named_when_a_predictor_is_opened(fi
 def test_a_folder_that_is_no_run_is_named(tmp_path):
     with pytest.raises(MissingError, match="holds no model file"):
         Predictor.open(tmp_path)
+
+
+# threads of one picture
+
+
+class Met:
+    """An extractor that goes on only when others are at work at the same time."""
+
+    dim, blocks = 3, (Block(3),)
+
+    def __init__(self, barrier):
+        self.barrier = barrier
+
+    def describe(self):
+        return {"kind": "met"}
+
+    def prepare(self, pixels):
+        self.barrier.wait(timeout=60)
+        return PreparedPixels(self, pixels)
+
+    def __call__(self, pixels, boxes):
+        return np.asarray(boxes, np.float32)[:, :3]
+
+
+def test_windows_and_all_parts_of_the_features_are_made_at_once(pictures):
+    barrier, pixels = Barrier(3), read_image(pictures[0])
+
+    def propose():
+        barrier.wait(timeout=60)
+        return np.array([[0, 0, 5, 7], [2, 1, 9, 9]], np.float32)
+
+    prepared = propose_and_prepare(pixels, propose, 1000, Concatenation([Met(barrier), Met(barrier)]), 3)
+    np.testing.assert_array_equal(prepared.features(), [[0, 0, 5, 0, 0, 5], [2, 1, 9, 2, 1, 9]])
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_the_number_of_threads_changes_nothing(predictor, pictures, sides):
+    smaller = replace(predictor, windows=replace(predictor.windows, max_side=predictor.windows.max_side // sides))
+    expected = smaller.scored(pictures[0])
+    for threads in (2, 3, 8):
+        found = smaller.scored(pictures[0], threads)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+        check_equal(found.detections(), expected.detections())
+
+
+def test_an_error_of_the_windows_is_raised(pictures):
+    def fail():
+        raise InputError("no windows.")
+
+    with pytest.raises(InputError, match="no windows"):
+        propose_and_prepare(read_image(pictures[0]), fail, 1000, Met(Barrier(1)), 2)
+
+
+def test_a_number_of_threads_is_checked(predictor, pictures):
+    with pytest.raises(InputError, match="threads"):
+        predictor.scored(pictures[0], 0)

@@ -128,3 +128,62 @@ def test_a_picture_that_cannot_be_read_says_nothing_about_its_shard(finished, di
     gone.unlink()
     assert str(gone) in refused("verify", "--out", run, "--pictures", "--remove")
     assert len(list(run.glob("shards/*/*.safetensors"))) == len(list(finished.glob("shards/*/*.safetensors")))
+
+
+DAMAGED = {
+    "shards/trainval/0000001.safetensors": "extract",
+    "models/six.safetensors": "train",
+    "heldout/three.safetensors": "train",
+    "detections/test/comp3_det_test_six.txt": "detect",
+    "detections/trainval/detections.json": "detect",
+    "evaluation.json": "evaluate",
+    "page/index.html": "report",
+    "folds/six.safetensors": "train",
+    "history.csv": "",
+    "timings.json": "",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_repair_removes_a_damaged_file_and_names_the_command(run_copy, command, made, name):
+    before, path = made(run_copy), run_copy / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    said = command("verify", "--out", run_copy, "--repair")
+    assert said.status == 0, said.err
+    assert not path.exists()
+    again = f"lapsvm run --out {run_copy} makes again what is not there, and nothing else: 1 of {DAMAGED[name]}."
+    anew = f"{path} begins anew with the next command that adds to it."
+    assert (again if DAMAGED[name] else anew) in said.err
+    assert command("run", "--out", run_copy, "--quiet").status == 0
+    assert made(run_copy) == before
+    assert path.exists() or name == "history.csv"
+    assert command("verify", "--out", run_copy, "--repair").status == 0
+
+
+def test_repair_of_a_whole_run_changes_nothing(run_copy, command):
+    before = {path: path.read_bytes() for path in run_copy.rglob("*") if path.is_file()}
+    said = command("verify", "--out", run_copy, "--repair")
+    assert said.status == 0
+    assert "makes again" not in said.err
+    assert {path: path.read_bytes() for path in run_copy.rglob("*") if path.is_file()} == before
+
+
+def test_repair_leaves_what_a_person_wrote_and_what_is_behind_links(run_copy, command, tmp_path):
+    (run_copy / "verdicts.jsonl").write_text('{"picture": "a"\n')
+    mine = tmp_path / "mine.json"
+    (run_copy / "evaluation.json").rename(mine)
+    mine.write_text("{")
+    (run_copy / "evaluation.json").symlink_to(mine)
+    said = command("verify", "--out", run_copy, "--repair")
+    assert said.status == 2
+    assert "It stays." in said.err
+    assert mine.read_text() == "{"
+    assert (run_copy / "verdicts.jsonl").read_text() == '{"picture": "a"\n'
+
+
+def test_repair_names_what_is_lost(run_copy, command):
+    (run_copy / "models" / "six.safetensors").unlink()
+    said = command("verify", "--out", run_copy, "--repair")
+    assert said.status == 0
+    assert "six.safetensors is not there" in said.err
+    assert "and nothing else: 1 of train." in said.err

@@ -11,9 +11,9 @@ from lapsvm.detection import Detector
 
 LEARNERS = {
     "AP": ["--C", "1,10", "--folds", "2"],
-    "HINGE": ["--learner", "latent_svm", "--C", "0.01", "--J", "5", "--trim", "0.2"],
+    "HINGE": ["--learner", "latent_svm", "--C", "0.01", "--J", "5", "--set", "train.trim=0.2"],
 }
-REFINEMENT = ["--refine", "1", "--refine-C", "30"]
+REFINEMENT = ["--refine", "1", "--set=refine.C=30"]
 
 
 @pytest.fixture(scope="module", params=list(LEARNERS))

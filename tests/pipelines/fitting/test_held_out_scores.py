@@ -35,7 +35,7 @@ def material(context):
     by_id = {record.id: record for record in context.data.records["trainval"]}
     y = label_vector([by_id[image] for image in shards.image_ids], "six")
     boxes = np.concatenate([shard.boxes for shard in shards])
-    return shards.image_ids, training_bags(context, shards)[0], boxes, y
+    return shards.image_ids, training_bags(context.workspace, context.settings, shards)[0], boxes, y
 
 
 @pytest.mark.parametrize("name", ["six", "three"])
@@ -101,7 +101,7 @@ def relabelled(digits, tmp_path):
             "--set",
             "refine.candidates=9",
         ),
-        ("--C", "1", "--refine", "1", "--refine-C", "30", "--set=refine.neg_part_iou=.1"),
+        ("--C", "1", "--refine", "1", "--set=refine.C=30", "--set=refine.neg_part_iou=.1"),
         ("--C", "1", "--learner", "latent_svm", "--J", "2", "--refine", "1"),
     ],
 )

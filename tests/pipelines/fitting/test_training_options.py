@@ -1,10 +1,8 @@
 """What training takes beside C and J: each option is the library's, and told where it does not fit."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.fit import Constants, FitRequest, problem
+from lapsvm.pipelines.fitting.fit import Constants, FitRequest, Trainer, problem
 from lapsvm.pipelines.fitting.selection import choose_constants
 from lapsvm.pipelines.fitting.training_bags import stored_bags
 from lapsvm.pipelines.run.context import RunContext
@@ -40,7 +38,7 @@ def trained(extracted, command):
         shards = open_shards(run.shards("trainval"))
         records = {record.id: record for record in context.data.records["trainval"]}
         y = label_vector([records[image] for image in shards.image_ids], "six")
-        return context, *stored_bags(context, shards), y
+        return context, *stored_bags(context.workspace, "trainval", shards), y
 
     return train
 
@@ -90,7 +88,7 @@ def test_the_trimmed_share_is_chosen_for_latent_svm(trained):
 def test_folds_of_a_trimmed_share_are_trained_with_it(trained):
     context, bags, _, y = trained(*HINGE, "--C", "1", "--trim", "0.9")
     settings = context.settings.with_values({"train.trim": (0.0, 0.9), "train.folds": 2})
-    choice = choose_constants(replace(context, settings=settings), bags, {"six": y})["six"]
+    choice = choose_constants(Trainer(settings, context.reporter, context.run, {}), bags, {"six": y})["six"]
     first, second = (row["folds"] for row in choice.candidates)
     assert first != second
 

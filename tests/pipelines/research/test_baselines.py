@@ -19,6 +19,7 @@ from lapsvm.pipelines.run.settings import Settings
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
 from lapsvm.evaluation import read_results
+from lapsvm.features import Block
 
 METHODS = list(Method)
 EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (40, 80), Method.OICR: (1, 2)}
@@ -97,10 +98,10 @@ def test_the_same_seed_gives_the_same_bytes_and_demotion_reaches_mi_svm_alone(ma
     assert (np.sort(first.scores) <= np.sort(second.scores)).all()
 
 
-def test_heads_score_stored_halves_as_in_training():
+def test_heads_score_stored_context_as_in_training():
     pytest.importorskip("torch", reason="torch is not installed")
     draw = np.random.default_rng(0)
-    features, pairs = draw.normal(size=(40, 8)).astype(np.float32), ContextPairs((8,), (True,), 0.25)
+    features, pairs = draw.normal(size=(40, 8)).astype(np.float32), ContextPairs((Block(8, True),), 0.25)
     seen = Bags(features[:, :4] - 0.25 * features[:, 4:], np.arange(0, 41, 5), 2.0)
     model = WSDDN(epochs=1).fit(seen, np.where(np.arange(16).reshape(8, 2) % 3, 1, -1))
     shard = SimpleNamespace(features=features, offsets=np.arange(0, 41, 5))

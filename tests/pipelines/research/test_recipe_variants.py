@@ -12,6 +12,8 @@ from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 
+from lapsvm.errors import OptionError
+
 RECIPES = Path(__file__).parents[3] / "benchmarks" / "recipes"
 MODULES = (
     "mixed_set", "development_sets", "shared_extraction", "supervised_ceiling", "figures", "variants", "table",
@@ -71,7 +73,7 @@ def test_draws_have_positives_of_every_class(recipes, tmp_path):
 
 
 def test_an_unknown_set_is_refused(recipes, tmp_path):
-    with pytest.raises(SystemExit, match="got 'nosuch'"):
+    with pytest.raises(OptionError, match="got 'nosuch'"):
         recipes["development_sets"].development_sets(tmp_path, tmp_path, {}, ["nosuch"])
 
 
@@ -125,7 +127,9 @@ def test_tables_of_a_results_file(recipes, tmp_path, monkeypatch, capsys):
     lines = [*lines_of(RESULTS).values(), *lines_of({"d": {"best": 0.1}}).values()]
     (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)))
     monkeypatch.setattr(sys, "argv", ["table.py", str(tmp_path)])
-    recipes["table"].main()
+    with pytest.raises(SystemExit) as ended:
+        recipes["table"].main()
+    assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert "| a_1 | 0.800 / 0.800 | 0.200 / 0.200 | 0.800 / 0.800 |" in printed
     assert "Sets that a variant lacks: d" in printed

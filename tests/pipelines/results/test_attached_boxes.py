@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.pipelines.results.evaluation import evaluate_set
-from lapsvm.pipelines.results.known_boxes import attach_boxes
+from lapsvm.pipelines.results.known_boxes import BoxSource, attach_boxes
 
 from lapsvm.catalog import ImageRecord, open_dataset, truth_by_class
 from lapsvm.errors import AnnotationError, MissingError
@@ -201,14 +201,15 @@ def test_a_set_without_a_picture_that_has_boxes_counts_as_without_boxes(digits, 
 
 
 def test_evaluation_refers_to_the_rows_of_all_detections(digits, run_copy, tmp_path):
-    from lapsvm.pipelines.run.context import RunContext
+    from lapsvm.pipelines.run.context import open_stored
     from lapsvm.pipelines.run.folder import RunFolder
     from lapsvm.pipelines.run.progress import Reporter
 
     chosen = some_annotations(digits, tmp_path / "boxes", "test", 4)
     run = RunFolder(run_copy)
     settings = run.settings().with_values({"data.boxes": str(tmp_path / "boxes")})
-    evaluation = evaluate_set(RunContext(run, settings, 1, Reporter(quiet=True)), "test")
+    stored = open_stored(run, settings, Reporter(quiet=True))
+    evaluation = evaluate_set(stored, BoxSource.of(stored), "test")
     for name, result in evaluation.voc.classes.items():
         ids = [evaluation.detections[name].image_ids[row] for row in result.order]
         assert set(ids) <= set(chosen)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.results.draws import DRAWS, detection_figures, held_out_intervals
 from lapsvm.pipelines.results.evaluation import evaluate_set
+from lapsvm.pipelines.results.known_boxes import BoxSource
 from lapsvm.pipelines.results.set_entry import Unseen, set_entry, stored_entry
 from lapsvm.pipelines.results.tables import _errors_line
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.run.context import open_stored
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 
@@ -20,8 +21,12 @@ from lapsvm.evaluation import Detections, corloc, draw_pictures, evaluate_voc
 from lapsvm.features import open_shards
 
 
-def opened(run):
-    return RunContext(RunFolder(run), RunFolder(run).settings(), 1, Reporter(quiet=True))
+def opened(path):
+    return open_stored(RunFolder(path), RunFolder(path).settings(), Reporter(quiet=True))
+
+
+def evaluated(run, set_name):
+    return evaluate_set(run, BoxSource.of(run), set_name)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +36,8 @@ def sets(finished):
 
 def test_an_interval_is_that_of_the_drawn_pictures_evaluated_anew(finished, sets):
     """Every draw is made as a data set of its own, in which a picture drawn twice has two names."""
-    context = opened(finished)
-    evaluation, ids = evaluate_set(context, "test"), [record.id for record in context.data.records["test"]]
+    run = opened(finished)
+    evaluation, ids = evaluated(run, "test"), [record.id for record in run.data.records["test"]]
     detections, truth, values = evaluation.detections["six"], evaluation.truth["six"], []
     rows = [np.flatnonzero([image == name for image in detections.image_ids]) for name in ids]
     for counts in draw_pictures(len(ids), DRAWS, 0)[:40]:
@@ -66,8 +71,8 @@ def test_every_figure_of_unseen_pictures_corloc_and_pointing_have_intervals(sets
 
 def test_corloc_is_given_at_three_thresholds(finished):
     """The best windows hold 40 %, 60 % or 80 % of their objects."""
-    context = opened(finished)
-    evaluation, found = evaluate_set(context, "trainval"), {}
+    run = opened(finished)
+    evaluation, found = evaluated(run, "trainval"), {}
     for name, truth in evaluation.truth.items():
         objects = [(image, item.boxes[0]) for image, item in truth.items() if len(item.boxes)]
         shares = np.tile([0.4, 0.6, 0.8], len(objects))[: len(objects)]
@@ -76,7 +81,7 @@ def test_corloc_is_given_at_three_thresholds(finished):
         ]
         found[name] = Detections([image for image, _ in objects], shares, boxes)
     moved = replace(evaluation, detections=found, located=found, corloc=corloc(found, evaluation.truth))
-    row = set_entry(context, moved)["classes"]["six"]
+    row = set_entry(run, moved, 0.9)["classes"]["six"]
     assert 1 == row["corloc_30"] > row["corloc"] > row["corloc_70"] > 0
     for key, threshold in (("corloc_30", 0.3), ("corloc", 0.5), ("corloc_70", 0.7)):
         assert row[key] == corloc(found, evaluation.truth, threshold).classes["six"].corloc
@@ -90,13 +95,13 @@ def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finishe
     unseen = Unseen.of_run(opened(finished))
     without_boxes = held_out_intervals(unseen.held_out, None, 0)
     assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
-    boxless = replace(evaluate_set(opened(finished), "trainval"), corloc=None, truth=None)
-    assert "intervals" not in set_entry(opened(finished), boxless)
+    boxless = replace(evaluated(opened(finished), "trainval"), corloc=None, truth=None)
+    assert "intervals" not in set_entry(opened(finished), boxless, 0.9)
 
 
 def test_windows_are_those_of_the_shards(finished, sets):
-    context = opened(finished)
-    truth = evaluate_set(context, "trainval").truth["six"]
+    run = opened(finished)
+    truth = evaluated(run, "trainval").truth["six"]
     best = []
     for shard in open_shards(finished / "shards" / "trainval"):
         for index, image_id in enumerate(shard.image_ids):
@@ -119,31 +124,31 @@ def test_errors_of_the_test_set_are_told_by_kind(sets):
 
 
 def test_a_stored_entry_counts_only_for_the_same_detections(run_copy):
-    context = opened(run_copy)
-    evaluation = evaluate_set(context, "test")
-    stored = stored_entry(context, evaluation)
-    assert stored == json.loads(json.dumps(set_entry(context, evaluation)))
+    run = opened(run_copy)
+    evaluation = evaluated(run, "test")
+    stored = stored_entry(run, evaluation)
+    assert stored == json.loads(json.dumps(set_entry(run, evaluation, 0.9)))
     text = (run_copy / "evaluation.json").read_text()
     changed = json.loads(text)
     changed["sets"]["test"]["classes"]["six"]["image_ap"] = 0.123
     for content in (json.dumps(changed), "[]", "no JSON", text.replace('"intervals"', '"other"'), "{}"):
         (run_copy / "evaluation.json").write_text(content)
-        assert stored_entry(context, evaluation) is None
+        assert stored_entry(run, evaluation) is None
 
 
 def test_figures_of_before_pointing_are_still_read(run_copy, command):
-    context, page = opened(run_copy), run_copy / "page" / "index.html"
-    evaluation, path = evaluate_set(context, "trainval"), run_copy / "evaluation.json"
+    run, page = opened(run_copy), run_copy / "page" / "index.html"
+    evaluation, path = evaluated(run, "trainval"), run_copy / "evaluation.json"
     assert page.read_text().count(">Pointing</th>") == 4  # held out and in-sample, figures and intervals
     stored = json.loads(path.read_text())
     path.write_text(json.dumps(without_pointing(stored)))
-    old = stored_entry(context, evaluation)
+    old = stored_entry(run, evaluation)
     assert old == without_pointing(stored["sets"]["trainval"]) != stored["sets"]["trainval"]
     assert command("report", "--out", run_copy).status == 0
     assert page.read_text().count(">Pointing</th>") == 1  # in-sample figures are those of the detections
     stored["sets"]["trainval"]["classes"]["six"]["pointing"] += 0.25
     path.write_text(json.dumps(stored))
-    assert stored_entry(context, evaluation) is None
+    assert stored_entry(run, evaluation) is None
 
 
 def without_pointing(content):

@@ -16,8 +16,8 @@ import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.review.server import ReviewServer
-from lapsvm.pipelines.review.session import ReviewSession
-from lapsvm.pipelines.run.context import RunContext
+
+from .reviews import learn, review_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -28,8 +28,8 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 def opened(run):
     """Return a review of a run, which may write verdicts, as the command does."""
-    session = ReviewSession(RunContext.opened(run, "review", quiet=True))
-    session.context.run.files.claim([session.context.run.verdicts_file])
+    session = review_of(run)
+    session.stored.folder.files.claim([session.stored.folder.verdicts_file])
     return session
 
 
@@ -61,7 +61,7 @@ def learning_run(looked_at, tmp_path):
 def learning_session(learning_run):
     """The review of a refined run, whose classes learn."""
     session = opened(learning_run)
-    learning = session.learn()
+    learning = learn(session)
     yield session
     learning.stop(30)
 
@@ -109,9 +109,11 @@ def serving(session):
     with ReviewServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield Client(server)
-        server.shutdown()
-        thread.join()
+        try:
+            yield Client(server)
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture

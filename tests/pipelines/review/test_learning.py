@@ -7,13 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.results.held_out import read_held_out
-from lapsvm.pipelines.results.known_boxes import known_boxes
 from lapsvm.pipelines.review import learning
 from lapsvm.pipelines.review.class_review import BoxModels
 from lapsvm.pipelines.review.learner import Learner
 from lapsvm.pipelines.review.learning import ADVICE, STOP, StopRule, moved_share, n_changed
-from lapsvm.pipelines.review.session import ReviewSession
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
 from lapsvm.pipelines.shards import drawn
 from lapsvm.pipelines.shards.windows import UnusableError
@@ -22,6 +19,8 @@ from lapsvm.bags.stores.parts import FilePart
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector
 from lapsvm.errors import DataError
+
+from .reviews import context_of, learn, review_of, truth_of
 
 FIVE = range(5)
 
@@ -38,7 +37,7 @@ def learned(session, index=0):
 def say(session, places=FIVE, index=0, verdict="draw", **entry):
     """Say the same of pictures of a class, by their places in its order; "draw" draws the true boxes."""
     one = session.classes[index]
-    truth = known_boxes(session.context, "trainval").truth[one.name]
+    truth = truth_of(session)[one.name]
     for place in places:
         row = one.rows[place]
         said = {"verdict": verdict}
@@ -88,7 +87,7 @@ def test_a_later_run_makes_the_model_that_the_page_had(learning_session, learnin
     learning_session.learning.stop(30)
     (one, other), name = learning_session.classes, learning_session.classes[0].name
     assert command("run", "--out", learning_run, "--quiet").status == 0
-    folder = learning_session.context.run
+    folder = learning_session.stored.folder
     model = Detector.load(folder.model(name))
     np.testing.assert_array_equal(one.detector.coef, model.coef)
     np.testing.assert_array_equal(one.detector.scale, model.scale)
@@ -103,10 +102,10 @@ def test_a_later_run_makes_the_model_that_the_page_had(learning_session, learnin
 def test_the_memory_of_the_command_changes_no_box(learning_run, learning_session, tmp_path):
     say(learning_session)
     assert learned(learning_session)["learned"]
-    session = ReviewSession(RunContext.opened(learning_run, "review", quiet=True))
-    session.context.memory = "100K"
+    session, context = review_of(learning_run), context_of(learning_run)
+    workspace = replace(context.workspace, memory="100K")
     one, log = learning_session.classes[0], read_verdicts(learning_run / "verdicts.jsonl")
-    learner = Learner.loaded(session.context, session.shards, session.context.reporter)
+    learner = Learner.loaded(session.stored, session.shards, workspace, context.open_extractor)
     assert any(isinstance(part, FilePart) for part in learner.pictures.pictures.bags._store.parts)
     found = learner.learn(one.name, log.of_class(one.name))
     np.testing.assert_array_equal(found.detector.coef, one.detector.coef)
@@ -179,8 +178,8 @@ def test_verdicts_that_were_taken_back_do_not_count(learning_session):
 def test_verdicts_from_before_count_when_new_ones_come(learning_session, learning_run):
     say(learning_session, range(4))
     assert learning_session.learning.stop(30)
-    again = ReviewSession(RunContext.opened(learning_run, "review", quiet=True))
-    again.learn()
+    again = review_of(learning_run)
+    learn(again)
     say(again, range(4, 8))
     assert learned(again)["learning"] == ""
     say(again, [8])
@@ -235,12 +234,12 @@ def test_a_class_that_loses_all_its_pictures_says_so_and_others_learn(learning_s
 
 
 def test_a_review_that_begins_without_pictures_of_a_class_teaches_the_others(learning_run):
-    context = RunContext.opened(learning_run, "review", quiet=True)
+    context = context_of(learning_run)
     context.run.files.claim([context.run.verdicts_file])
     shown = [one.id for one in context.data.records["trainval"] if one.labels["six"] == 1]
     append_verdicts(context.run.verdicts_file, [Verdict(picture, "six", "absent") for picture in shown])
-    session = ReviewSession(context)
-    session.learn()
+    session = review_of(learning_run)
+    learn(session)
     say(session, index=1)
     assert learned(session, 1)["learned"]
     session.learning.stop(30)
@@ -249,8 +248,8 @@ def test_a_review_that_begins_without_pictures_of_a_class_teaches_the_others(lea
 def test_a_run_that_lost_its_trained_models_says_so(learning_run):
     for path in (learning_run / "first").glob("*"):
         path.unlink()
-    session = ReviewSession(RunContext.opened(learning_run, "review", quiet=True))
-    session.learn()
+    session = review_of(learning_run)
+    learn(session)
     say(session)
     state = learned(session)
     assert state["learning"].startswith("boxes stay as they are, because learning failed: learning needs a model of")
@@ -258,7 +257,7 @@ def test_a_run_that_lost_its_trained_models_says_so(learning_run):
 
 
 def test_a_run_without_refinement_does_not_learn(session):
-    session.learn()
+    learn(session)
     say(session)
     reason = "the run has no refinement, so boxes stay as they are while you look"
     assert session.overview()[0]["learning"] == reason
@@ -270,8 +269,8 @@ def test_a_run_without_refinement_does_not_learn(session):
 def test_a_class_without_held_out_boxes_does_not_learn(learning_run):
     for path in (learning_run / "heldout").glob("six*"):
         path.unlink()
-    session = ReviewSession(RunContext.opened(learning_run, "review", quiet=True), "six")
-    session.learn()
+    session = review_of(learning_run, "six")
+    learn(session)
     say(session)
     assert (
         session.learning.state(0)["learning"] == "six has no held-out boxes, so boxes stay as they are while you look"

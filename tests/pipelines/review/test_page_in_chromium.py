@@ -2,10 +2,14 @@
 
 import json
 import signal
+from threading import Event
 
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
+from lapsvm.pipelines.review.learning import Learning
 from lapsvm.pipelines.run.verdicts import read_verdicts
+
+from .reviews import learn
 
 pytestmark = pytest.mark.slow
 
@@ -169,8 +173,10 @@ PLACE = "const box = document.querySelector('#review').getBoundingClientRect(); 
 
 
 def test_boxes_become_new_while_one_looks_but_not_those_that_one_looks_at(
-    browser, served_learning, learning_session, learning_run
+    browser, served_learning, learning_session, learning_run, monkeypatch
 ):
+    is_shown, use = Event(), Learning._use  # a slow browser would show the picture after the class has learned
+    monkeypatch.setattr(Learning, "_use", lambda self, *learned: is_shown.wait(60) and use(self, *learned))
     browser.open(served_learning.server.address)
     browser.wait(SHOWN)
     assert browser.text("#learning") == ""
@@ -182,6 +188,7 @@ def test_boxes_become_new_while_one_looks_but_not_those_that_one_looks_at(
         if number < 4:
             assert browser.text("#learning") == ""
     picture, rectangles = browser.run(PICTURE), browser.run(RECTANGLES)
+    is_shown.set()
     told = "document.querySelector('#learning').textContent"
     browser.wait(f"{told}.startsWith('learned from 5 verdicts in')")
     assert browser.text("#learning").endswith(": the next boxes are new")
@@ -220,7 +227,7 @@ def test_a_second_window_sees_what_was_decided_in_the_first(browser, served_lear
 
 
 def test_a_run_that_does_not_learn_says_why(browser, served, session):
-    session.learn()
+    learn(session)
     browser.open(served.server.address)
     browser.wait(SHOWN)
     assert browser.text("#learning") == "the run has no refinement, so boxes stay as they are while you look"

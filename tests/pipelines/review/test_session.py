@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
-from lapsvm.pipelines.review.session import ReviewSession, candidate_boxes, random_order
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.review.session import candidate_boxes, random_order
 from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.boxes import areas, iou
 
+from .reviews import review_of
+
 
 def reopened(run):
-    return ReviewSession(RunContext.opened(run, "review", quiet=True))
+    return review_of(run)
 
 
 def test_the_order_is_random_fixed_and_the_same_with_more_pictures():
@@ -96,7 +97,7 @@ def test_the_picture_that_the_page_shows_first_is_made_before_it_asks(session):
 
 
 def test_one_class_can_be_chosen(run_copy, refused):
-    (one,) = ReviewSession(RunContext.opened(run_copy, "review", quiet=True), "six").classes
+    (one,) = review_of(run_copy, "six").classes
     assert one.name == "six"
     assert "option --class must be a class of the run" in refused("review", "--out", run_copy, "--class", "cow")
 

@@ -2,14 +2,13 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refining import teaching
 from lapsvm.pipelines.results.held_out import read_held_out
-from lapsvm.pipelines.review.session import ReviewSession
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 
@@ -17,6 +16,8 @@ from lapsvm.boxes import iou
 from lapsvm.detection import Detector
 from lapsvm.features import open_shards, read_shard
 from lapsvm.latent.refinement import POS_IOU
+
+from .reviews import review_of, truth_of
 
 CLASS, OTHER = "six", "three"
 REFINE = ["--refine", "1", "--redo", "--quiet"]
@@ -54,17 +55,14 @@ def say(run, *verdicts):
 
 def pictures(run, name=CLASS):
     """Return picture -> shown boxes and hash of a class's positives, in the order of review."""
-    session = ReviewSession(RunContext.opened(run, "review", quiet=True), name)
+    session = review_of(run, name)
     (one,) = session.classes
     return {session.ids[row]: (session.candidates(one, row)[0], session.hashes[row]) for row in one.rows}
 
 
 def true_boxes(run, name=CLASS):
     """Return picture -> its objects."""
-    from lapsvm.pipelines.results.known_boxes import known_boxes
-
-    session = ReviewSession(RunContext.opened(run, "review", quiet=True), name)
-    return {picture: of.boxes for picture, of in known_boxes(session.context, "trainval").truth[name].items()}
+    return {picture: of.boxes for picture, of in truth_of(review_of(run, name))[name].items()}
 
 
 def drawn(run, count, name=CLASS):
@@ -224,7 +222,28 @@ def test_without_boxes_and_verdicts_the_page_says_that_nobody_looked(run, digits
     shutil.copytree(digits, unboxed, ignore=shutil.ignore_patterns("Annotations"))
     said = command("evaluate", "--out", run, "--root", unboxed)
     assert said.status == 0, said.err
-    assert f"not verified: look at, or mark, 20 boxes: lapsvm review --out {run}" in said.err + said.out
+    sentence = f"nothing is known of the boxes yet: look at, or mark, 20: lapsvm review --out {run}"
+    assert sentence in said.err + said.out
+    assert command("report", "--out", run).status == 0
+    page = (run / "page" / "index.html").read_text()
+    assert page.index(">Boxes</h2>") < page.index(sentence) < page.index(">Whole pictures</h2>")
+
+
+def test_after_verdicts_the_page_names_the_classes_that_nobody_looked_at(run, digits, command, tmp_path):
+    import shutil
+
+    unboxed = tmp_path / "unboxed"
+    shutil.copytree(digits, unboxed, ignore=shutil.ignore_patterns("Annotations"))
+    others = [name for name in RunFolder(run).settings().data.classes if name != CLASS]
+    say(run, *drawn(run, 6))
+    assert command("run", "--out", run, "--root", unboxed, "--quiet").status == 0
+    page = (run / "page" / "index.html").read_text()
+    assert f"nothing is known of the boxes yet: look at, or mark, 20 of {', '.join(others)}: lapsvm review" in page
+    assert re.search(rf'>{CLASS}</th><td class="number">\d of 6 right: [^<]*%', page)
+    assert f'>{others[0]}</th><td class="number">nothing</td>' in page
+    steps = page[page.index("Next steps</h2>") : page.index(">Pictures</h2>")] if "Next steps</h2>" in page else ""
+    unsettled = steps[steps.index("Boxes are not settled") :] if "Boxes are not settled" in steps else ""
+    assert f">{CLASS}</span> (" not in unsettled
 
 
 def test_a_plain_run_goes_on_with_new_verdicts_alone(run, made, command):

@@ -1,6 +1,7 @@
 """Training with less memory than its windows take, and with features of another type."""
 
 import pytest
+from lapsvm.pipelines.fitting.training_bags import beside_candidates
 
 from lapsvm.features import open_shards
 
@@ -33,3 +34,10 @@ def test_a_run_on_bfloat16_goes_all_the_way(digits, tmp_path, command, fast):
     assert result.status == 0, result.err
     assert open_shards(tmp_path / "RUN" / "shards" / "trainval").dtype == "bfloat16"
     assert command("verify", "--out", tmp_path / "RUN", "--quiet").status == 0
+
+
+def test_candidates_have_a_part_of_the_memory():
+    assert beside_candidates(None, 10**9) is None
+    assert beside_candidates(8 << 30, 100 << 30) == 6 << 30
+    assert beside_candidates(100 << 30, 100 << 30) == 98 << 30
+    assert beside_candidates(100 << 30, 2 << 30) == 99 << 30  # no more than half of the windows are copied

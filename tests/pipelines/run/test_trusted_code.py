@@ -61,7 +61,7 @@ def picture(digits):
 def check_refused(line, ran):
     """Check that a line says what would be run, and both ways to allow it; nothing was run."""
     assert f"extractor '{SPEC}' comes from a file and runs code of module '{RUNS}'" in line
-    assert "--extractor names it on this command line" in line
+    assert "--extractor names it now" in line
     assert f"the environment variable {TRUSTED} lists '{RUNS}'" in line
     assert not ran.exists()
 

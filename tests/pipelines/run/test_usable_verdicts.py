@@ -75,8 +75,8 @@ def test_what_is_in_the_file_of_a_run_is_checked_where_it_is_read(run_copy, pict
     given = [said(first, FAR), said(second, IN), said(first, kind="absent", class_name="Six")]
     append_verdicts(run_copy / "verdicts.jsonl", given)
     context = RunContext.opened(run_copy, "evaluate", quiet=True)
-    assert list(reviewed_classes(context)["six"].verdicts) == [second]
-    review = ReviewSession(RunContext.opened(run_copy, "review", quiet=True), "six")
+    assert list(reviewed_classes(context.stored)["six"].verdicts) == [second]
+    review = ReviewSession(RunContext.opened(run_copy, "review", quiet=True).stored, "six")
     assert list(review.classes[0].verdicts) == [second]
     result = command("evaluate", "--out", run_copy)
     assert "1 verdicts are of classes that the run lacks and are left out: 'Six'" in result.err
@@ -84,7 +84,7 @@ def test_what_is_in_the_file_of_a_run_is_checked_where_it_is_read(run_copy, pict
 
 
 def test_the_server_refuses_what_files_may_not_give(run_copy):
-    session = ReviewSession(RunContext.opened(run_copy, "review", quiet=True), "six")
+    session = ReviewSession(RunContext.opened(run_copy, "review", quiet=True).stored, "six")
     row = session.classes[0].rows[0]
     for box, words in ((FAR, "with a box outside of the picture"), (FLAT, "in shares of the picture's sides")):
         with pytest.raises(_Refused, match=words):

@@ -1,12 +1,14 @@
 """Features of drawn boxes: those of extraction, computed once, and what happens without the pictures."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.shards import drawn, prefetch
-from lapsvm.pipelines.shards.drawn import as_windows, drawn_windows
+from lapsvm.pipelines.shards.drawn import DrawnShard, as_windows
 
 from lapsvm.features import open_shards
 
@@ -19,6 +21,9 @@ class Listener:
 
     def say(self, line):
         self.lines.append(line)
+
+    def warnings(self):
+        return nullcontext()
 
     def bar(self, *_):
         from lapsvm.pipelines.run.progress import Reporter
@@ -33,6 +38,12 @@ def opened(path, root=None):
 
 def shards_of(context):
     return open_shards(context.run.shards("trainval"))
+
+
+def drawn_windows(context, boxes):
+    pictures, shards = context.stored.training_pictures, shards_of(context)
+    shard = DrawnShard(context.workspace, context.settings, shards, pictures, context.open_extractor)
+    return shard.windows(boxes)
 
 
 @pytest.fixture
@@ -50,8 +61,8 @@ def boxes_of(stored):
 
 def test_features_are_those_that_extraction_gives_the_same_windows(run_copy, stored):
     context = opened(run_copy)
-    found = drawn_windows(context, shards_of(context), boxes_of(stored))
-    again = drawn_windows(context, shards_of(context), boxes_of(stored))
+    found = drawn_windows(context, boxes_of(stored))
+    again = drawn_windows(context, boxes_of(stored))
     assert found.keys() == stored.keys() == again.keys()
     for name, (boxes, features) in stored.items():
         np.testing.assert_array_equal(again[name].boxes, boxes)
@@ -60,27 +71,27 @@ def test_features_are_those_that_extraction_gives_the_same_windows(run_copy, sto
 
 def test_pictures_are_computed_once(run_copy, stored, monkeypatch):
     context, boxes = opened(run_copy), boxes_of(stored)
-    drawn_windows(context, shards_of(context), boxes)
+    drawn_windows(context, boxes)
     before = context.run.drawn_windows.read_bytes()
     seen, prepare = [], drawn.prepare_windows
     monkeypatch.setattr(drawn, "prepare_windows", lambda *given: seen.append(given) or prepare(*given))
-    drawn_windows(context, shards_of(context), boxes)
+    drawn_windows(context, boxes)
     assert (len(seen), context.run.drawn_windows.read_bytes()) == (0, before)
     name = next(iter(boxes))
-    drawn_windows(context, shards_of(context), boxes | {name: boxes[name] + 1})
+    drawn_windows(context, boxes | {name: boxes[name] + 1})
     assert len(seen) == 1
-    drawn_windows(context, shards_of(context), boxes)
+    drawn_windows(context, boxes)
     assert (len(seen), context.run.drawn_windows.read_bytes()) == (2, before)
 
 
 def test_boxes_that_nobody_draws_any_more_are_forgotten(run_copy, stored):
     context, boxes = opened(run_copy), boxes_of(stored)
-    drawn_windows(context, shards_of(context), dict([*boxes.items()][:1]))
+    drawn_windows(context, dict([*boxes.items()][:1]))
     before = context.run.drawn_windows.read_bytes()
-    drawn_windows(context, shards_of(context), boxes)
-    drawn_windows(context, shards_of(context), dict([*boxes.items()][:1]))
+    drawn_windows(context, boxes)
+    drawn_windows(context, dict([*boxes.items()][:1]))
     assert context.run.drawn_windows.read_bytes() == before
-    assert drawn_windows(context, shards_of(context), {}) == {}
+    assert drawn_windows(context, {}) == {}
     assert not context.run.drawn_windows.exists()
 
 
@@ -96,10 +107,10 @@ def test_an_interrupted_command_keeps_what_it_has(run_copy, stored, monkeypatch)
     monkeypatch.setattr(prefetch, "PREFETCHED", 1)
     monkeypatch.setattr(drawn, "prepare_windows", prepare_twice)
     with pytest.raises(RuntimeError):  # the third picture
-        drawn_windows(context, shards_of(context), boxes)
+        drawn_windows(context, boxes)
     seen = []
     monkeypatch.setattr(drawn, "prepare_windows", lambda *given: seen.append(given) or prepare(*given))
-    assert drawn_windows(context, shards_of(context), boxes).keys() == boxes.keys()
+    assert drawn_windows(context, boxes).keys() == boxes.keys()
     assert len(seen) < len(boxes)
 
 
@@ -112,10 +123,10 @@ def test_pictures_that_are_gone_or_changed_are_left_out_and_said(run_copy, store
     other = next(path for path in sorted((copied / "JPEGImages").iterdir()) if path.stem not in stored)
     shutil.copy(other, copied / "JPEGImages" / f"{changed}.jpg")
     context = opened(run_copy, str(copied))
-    assert len(drawn_windows(context, shards_of(context), boxes_of(stored))) == 1
+    assert len(drawn_windows(context, boxes_of(stored))) == 1
     (line,) = context.reporter.lines
     assert "boxes drawn in 2 pictures" in line
-    assert "are taught by the nearest ones" in line
+    assert "their nearest windows are used instead" in line
 
 
 def test_another_extractor_gives_no_features(run_copy, stored):
@@ -124,9 +135,9 @@ def test_another_extractor_gives_no_features(run_copy, stored):
     context = opened(run_copy)
     features = replace(context.settings.features, extractors=("hog?cell=4",))
     context.settings = replace(context.settings, features=features)
-    assert drawn_windows(context, shards_of(context), boxes_of(stored)) == {}
+    assert drawn_windows(context, boxes_of(stored)) == {}
     (line,) = context.reporter.lines
-    assert "nearest ones" in line
+    assert "nearest windows" in line
     assert not context.run.drawn_windows.exists()
 
 

@@ -13,7 +13,7 @@ from lapsvm.errors import ImageError, SettingsError
 from lapsvm.features import PictureWindows, open_shards
 
 RECORDS = [ImageRecord(f"{i:03}", Path(f"{i:03}.jpg"), {}) for i in range(2 * IMAGES_PER_SHARD + 3)]
-PROVENANCE = {"windows": {"seed": 0}, "features": {"extractor": {"blocks": [2], "halves": [False]}}}
+PROVENANCE = {"windows": {"seed": 0}, "features": {"extractor": {"blocks": [2], "has_context": [False]}}}
 
 
 class Jobs(ShardJobs):

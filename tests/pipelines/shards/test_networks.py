@@ -12,7 +12,7 @@ from lapsvm.pipelines.stages.data_checks.sides import check_sizes
 
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
-from lapsvm.features import open_extractor, open_shards
+from lapsvm.features import Block, open_extractor, open_shards
 from lapsvm.features.extractors.extractor import completed, open_sizes
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.settings import NetworkSettings
@@ -53,7 +53,7 @@ def test_every_network_is_completed_unless_its_text_says_otherwise(network):
     assert completed(text, settings) == f"{text}?contrast=0.5"
     assert completed(f"{text}?size=128", settings) == f"{text}?size=128&contrast=0.5"
     assert completed(f"{text}?contrast=0&size=128", settings) == f"{text}?contrast=0&size=128"
-    assert completed(text, NetworkSettings(contrast=0.5, beside=True)) == f"{text}?surroundings=beside"
+    assert completed(text, NetworkSettings(contrast=0.5, store_context=True)) == f"{text}?context=appended"
     assert completed(text, NetworkSettings()) == text
     assert completed("torch:a.b:c", settings) == "torch:a.b:c?contrast=0.5"
 
@@ -97,15 +97,15 @@ def test_a_models_provenance_brings_the_networks_settings_back():
     assert NetworkSettings.from_provenance(json.loads(json.dumps(settings.provenance()))) == settings
 
 
-def test_halves_combine_as_a_contrast_and_weights_unfold():
+def test_blocks_combine_as_a_contrast_and_weights_unfold():
     rng = np.random.default_rng(0)
-    halves = ContextPairs((3, 4, 2), (False, True, True), 0.25)
+    pairs = ContextPairs((Block(3), Block(4, True), Block(2, True)), 0.25)
     features = rng.normal(size=(600, 9))
-    combined = halves.combine(features)
+    combined = pairs.combine(features)
     own = [features[:, :3], features[:, 3:5] - 0.25 * features[:, 5:7], features[:, 7:8] - 0.25 * features[:, 8:]]
     np.testing.assert_allclose(combined, np.hstack(own), atol=1e-6)
     weights, scale = rng.normal(size=6), rng.random(6)
-    stored = halves.unfold(weights) * halves.unfold_scale(scale)
+    stored = pairs.unfold(weights) * pairs.unfold_scale(scale)
     np.testing.assert_allclose(features @ stored, combined @ (weights * scale), atol=1e-5)
 
 
@@ -115,17 +115,25 @@ def beside(digits, fast_network, network, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("beside") / "RUN"
     options = ["--extractor", f"onnx:{network[32]}", "--extractor", f"onnx:{network[16]}", "--sizes", "160,224"]
-    more = ["--set=features.contrast=0.5", "--set=features.beside=true", "--pca", "4", "--refine", "1", "--quiet"]
+    more = [
+        "--set=features.contrast=0.5",
+        "--set=features.store_context=true",
+        "--pca",
+        "4",
+        "--refine",
+        "1",
+        "--quiet",
+    ]
     with pytest.raises(SystemExit) as exit_:
         main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast_network, *options, *more])
     assert exit_.value.code == 0
     return out
 
 
-def test_both_halves_are_stored_for_each_network_and_size(beside):
+def test_windows_and_context_are_stored_for_each_network_and_size(beside):
     shards = open_shards(beside / "shards" / "trainval")
     assert shards.dim == 3 * 2 * 4
-    assert shards.provenance["features"]["extractor"]["halves"] == [True] * 3
+    assert shards.provenance["features"]["extractor"]["has_context"] == [True] * 3
 
 
 def test_the_first_models_take_the_surroundings_away_and_refined_ones_weigh_them(beside):
@@ -140,13 +148,13 @@ def test_refined_models_keep_a_share_of_the_weights_of_surroundings(beside, tmp_
     found = []
     for share in ("1", "0.25"):  # without voting, which takes the share to choose windows
         out = shutil.copytree(beside, tmp_path / share)
-        given = ["--set=refine.box_voting=false", f"--set=refine.surroundings={share}"]
+        given = ["--set=refine.box_voting=false", f"--set=refine.context_share={share}"]
         assert command("refine", "--out", out, *given, "--redo", "--quiet").status == 0
         found.append(Detector.load(out / "models" / "six.safetensors"))
     whole, less = found
     factors = np.tile(np.repeat([1.0, 0.25], 4), 3)
     np.testing.assert_allclose(less.coef * less.scale, whole.coef * whole.scale * factors)
-    assert less.provenance["training"]["refine"]["surroundings"] == 0.25
+    assert less.provenance["training"]["refine"]["context_share"] == 0.25
     assert whole.provenance["result"]["duality_gap"] < 0.1
     assert less.provenance["result"]["certificate"] is None
 
@@ -155,7 +163,7 @@ def test_held_out_scores_are_those_of_models_that_keep_a_share(beside, tmp_path,
     out = tmp_path / "RUN"
     shutil.copytree(beside, out)
     whole = HeldOut.load(out / "heldout" / "six.safetensors")
-    assert command("refine", "--out", out, "--set=refine.surroundings=0.25", "--redo", "--quiet").status == 0
+    assert command("refine", "--out", out, "--set=refine.context_share=0.25", "--redo", "--quiet").status == 0
     less = HeldOut.load(out / "heldout" / "six.safetensors")
     for fold in (1, 2):  # models with all weights would have the same scores but for scale and mean
         np.testing.assert_array_equal(less.fold == fold, whole.fold == fold)
@@ -164,7 +172,7 @@ def test_held_out_scores_are_those_of_models_that_keep_a_share(beside, tmp_path,
 
 def test_prediction_builds_the_same_features(beside, digits, command):
     picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
-    said = command("predict", "--model", beside / "models", picture, "--max-detections", "100")
+    said = command("predict", "--model", beside / "models", picture, "--max-detections", "100", "--threshold", "0")
     found = [one["score"] for one in json.loads(said.out)[0]["detections"] if one["class"] == "six"]
     lines = (beside / "detections" / "test" / "comp3_det_test_six.txt").read_text().splitlines()
     stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.objectness_maps import open_recorded
+from lapsvm.pipelines.results.maps.objectness_maps import open_recorded
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.shards import normal as normal_room
 
@@ -57,7 +57,7 @@ def stored(run):
 
 def test_positive_pictures_are_measured_by_what_the_others_have(root, tmp_path, fit, extractor):
     assert "objectness: fitted to 18 training pictures of no class" in fit()
-    network = open_extractor(f"{extractor}&surroundings=beside").finer_than(24)  # as recipe best completes it
+    network = open_extractor(f"{extractor}&context=appended").finer_than(24)  # as recipe best completes it
     source = NormalMap.fit(network, ((name, read_image(root / f"{name}.png")) for name in FREE))
     run = tmp_path / "RUN"
     assert are_measured(run) == TRAINED

@@ -133,7 +133,7 @@ def test_prediction_needs_the_models_alone(projected, digits, command, tmp_path)
     for path in (projected / "models").glob("*.safetensors"):
         (moved / path.name).write_bytes(path.read_bytes())
     options = ["--set=detect.demotion=1", "--set=detect.box_voting=0.5", "--max-detections", "100"]
-    said = command("predict", "--model", moved, picture, "--extractor", "hog", *options)
+    said = command("predict", "--model", moved, picture, "--extractor", "hog", "--threshold", "0", *options)
     found = {}
     for one in json.loads(said.out)[0]["detections"]:
         found.setdefault(one["class"], []).append([one["score"], *one["box"]])
@@ -160,7 +160,7 @@ def test_voted_boxes_lie_on_sixteenths_of_a_pixel_between_the_windows(projected)
 def test_prediction_in_a_run_folder_detects_as_the_run_did(projected, digits, command):
     picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
     said = [
-        command("predict", "--model", projected / "models" / "six.safetensors", picture, *options)
+        command("predict", "--model", projected / "models" / "six.safetensors", picture, "--threshold", "0", *options)
         for options in (
             [],
             ["--set=detect.demotion=1", "--set=detect.box_voting=0.5"],

@@ -3,12 +3,14 @@
 import json
 import os
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.verbs import main
 
 from lapsvm.features import open_shards
+from lapsvm.features.extractors import torch_network, torch_running
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -67,9 +69,29 @@ def test_any_number_of_threads_gives_the_same_bytes(out, digits, fast_network_ex
     assert [parts[key].get("contrast") for key in "01"] == [0.3, 0.0]
 
 
+@pytest.mark.parametrize("more", [(), ("--pca", "5")], ids=["all features", "projected"])
+def test_maps_that_stay_on_a_device_give_the_features_to_float16s_rounding(
+    digits, fast_network_extraction, tmp_path, command, monkeypatch, more
+):
+    """The device is torch's processor; its way is taken because the network is made to keep its maps."""
+    runs = {}
+    for name, keeps_maps, jobs in (("here", False, 1), ("there", True, 5)):
+        network = partial(torch_running.TorchNetwork, keeps_maps=keeps_maps)
+        monkeypatch.setattr(torch_network, "TorchNetwork", network)
+        line = ["--data", "voc", "--root", digits, "--out", tmp_path / name, *fast_network_extraction, *OPTIONS, *more]
+        said = command("extract", *line, "--jobs", jobs)
+        assert said.status == 0, said.err
+        shards = open_shards(tmp_path / name / "shards" / "trainval")
+        runs[name] = np.concatenate([shard.features.astype(float) for shard in shards])
+    assert runs["here"].any()
+    np.testing.assert_allclose(runs["there"], runs["here"], rtol=2**-10, atol=2**-11 * np.abs(runs["here"]).max())
+
+
 def test_prediction_measures_what_extraction_did(out, digits, command):
     picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
-    said = command("predict", "--model", out / "models", picture, "--max-detections", "100", "--device", "cpu")
+    said = command(
+        "predict", "--model", out / "models", picture, "--max-detections", "100", "--device", "cpu", "--threshold", "0"
+    )
     found = [one["score"] for one in json.loads(said.out)[0]["detections"] if one["class"] == "six"]
     lines = (out / "detections" / "test" / "comp3_det_test_six.txt").read_text().splitlines()
     stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]
@@ -118,7 +140,8 @@ def test_without_torch_the_extra_is_named(digits, tmp_path, refused, monkeypatch
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("torch:alexnet", "torch must be followed by PACKAGE.MODULE:FACTORY, got 'alexnet'"),
+        ("torch:resnet", "torch must be followed by PACKAGE.MODULE:FACTORY"),
+        ("torch:alexnet", "weights of alexnet must be named: weights=FILE"),
         ("torch:collections:OrderedDict?weights=absent.pth", "file of weights absent.pth is not there"),
         ("torch:absent_nets:make", "module absent_nets cannot be found"),
     ],

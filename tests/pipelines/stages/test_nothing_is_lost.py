@@ -192,7 +192,7 @@ def test_pictures_without_any_box(tmp_path, command):
     assert result.status == 0, result.err
     assert "no boxes are known" in result.err
     table = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["trainval"]
-    assert table["classes"]["red"].keys() == {"image_ap"}
+    assert table["classes"]["red"].keys() == {"image_ap", "image_auroc"}
 
 
 def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refused):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-REFINEMENT = ["--refine", "1", "--refine-C", "10"]
+REFINEMENT = ["--refine", "1", "--set=refine.C=10"]
 
 
 def content(folder):
@@ -73,7 +73,7 @@ REFUSED = [
     ["tune", "--C", "3"],
     ["tune", "--C", "3,4"],
     ["tune", "--C", "3,4", "--folds", "500", "--redo"],
-    ["refine", "--refine", "1", "--refine-C", "0"],
+    ["refine", "--refine", "1", "--set=refine.C=0"],
     ["detect", "--nms", "2"],
     ["detect", "--set=detect.box_voting=-1"],
     ["detect", "--recipe", "nosuch"],
@@ -98,7 +98,7 @@ def test_a_refused_command_changes_no_byte(finished, run_copy, digits, tmp_path,
     [
         [*RUN, "--refine", "2"],
         [*RUN, "--refine", "0"],
-        [*RUN, "--refine-C", "11"],
+        [*RUN, "--set=refine.C=11"],
         ["refine", "--refine", "2"],
         ["train", "--C", "2"],
         ["extract", "--recipe", "{recipe}"],

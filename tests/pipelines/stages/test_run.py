@@ -154,8 +154,8 @@ def test_a_model_knows_where_it_comes_from_without_any_path(finished, digits):
 
 def test_the_page_counts_every_positive_picture_by_its_best_window(finished):
     page = (finished / "page" / "index.html").read_text()
-    table = page.split("What the best window covers")[-1].split("</table>")[0]
-    found = json.loads((finished / "evaluation.json").read_text())["sets"]["trainval"]["classes"]
+    table = page.split("What the best box covers")[-1].split("</table>")[0]
+    found = json.loads((finished / "evaluation.json").read_text())["sets"]["trainval"]["held_out"]["classes"]
     for name in ("six", "three"):
         row = table.split(f">{name}</th>")[1].split("</tr>")[0]
         pictures, right, *missed = [int(count) for count in re.findall(r">(\d+)</td>", row)]

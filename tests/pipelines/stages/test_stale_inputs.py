@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-REFINEMENT = ["--refine", "1", "--refine-C", "10"]
+REFINEMENT = ["--refine", "1", "--set=refine.C=10"]
 LATER = ("train", "refine", "detect", "evaluate", "report", "export")
 RIGHT = {
     "refine": ("models/*.safetensors",),
@@ -59,7 +59,7 @@ CHANGES = {
     "other windows": ["extract", "--redo", "--max-windows", "40"],
     "another constant": ["train", "--redo", "--C", "5"],
     "no refinement": ["train", "--redo", "--recipe", "plain", "--C", "1"],
-    "other refinement": ["refine", "--redo", "--refine-C", "3"],
+    "other refinement": ["refine", "--redo", "--set=refine.C=3"],
     "other detection": ["detect", "--nms", "0.5"],
 }
 REFINED_ANEW = "[train]\nC = [3.0]\n[refine]\nrounds = 1\nC = 10.0\n"

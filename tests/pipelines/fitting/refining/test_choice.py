@@ -48,7 +48,7 @@ def test_a_round_may_begin_with_voted_windows_of_smoothed_scores(stored, voting,
 @pytest.mark.parametrize(("share", "chosen"), [(1.0, 1), (0.8, 0)])
 def test_voting_lowers_the_weights_of_surroundings(stored, apart, share, chosen):
     pictures = stored([[1.0, 0.0], [0.0, 1.1]], apart, [0, 2])
-    settings = RefineSettings(box_voting=True, surroundings=share)
+    settings = RefineSettings(box_voting=True, context_share=share)
     assert choose_windows(pictures, settings, POSITIVE, np.ones(2)).tolist() == [chosen]
 
 
@@ -56,7 +56,7 @@ def test_voting_lowers_the_weights_of_surroundings(stored, apart, share, chosen)
 def test_a_box_stayed_if_both_chains_choose_overlapping_windows(stored, apart, voting):
     pictures = stored([[1.0, 0.0], [0.0, 1.0]] * 4, apart * 4, [0, 2, 4, 6, 8])
     pictures = replace(pictures, known={3: KnownBoxes(np.empty((0, 4)), np.empty((0, 4)))})
-    settings = RefineSettings(box_voting=voting, surroundings=0.0)
+    settings = RefineSettings(box_voting=voting, context_share=0.0)
     y, weights = np.array([1, 1, -1, 1], dtype=np.int8), np.array([2.0, 1.0])
     initial = Chain(y, weights, choose_windows(pictures, settings, y, weights))
     assert count_unmoved(pictures, settings, initial, initial) == (2, 0)  # nothing is counted in picture 3
@@ -72,7 +72,7 @@ def test_a_rejected_window_gives_way_to_the_best_that_is_not(stored, apart, voti
     boxes = [*apart, [40, 40, 50, 50]]
     pictures = stored([[1.0, 0.0], [0.8, 0.0], [0.0, 0.9]] * 2, boxes * 2, [0, 3, 6])
     rejected = {0: KnownBoxes(np.empty((0, 4)), np.array([boxes[0]])), 1: KnownBoxes(np.empty((0, 4)), np.array(boxes))}
-    settings = RefineSettings(box_voting=voting, surroundings=0.5)
+    settings = RefineSettings(box_voting=voting, context_share=0.5)
     y, said = np.ones(2, dtype=np.int8), replace(pictures, known=rejected)
     assert choose_windows(pictures, settings, y, np.ones(2)).tolist() == [0, 0]
     assert choose_windows(said, settings, y, np.ones(2)).tolist() == [2, 0]  # it stays where all are rejected

@@ -79,7 +79,7 @@ def chain(y):
 
 
 def test_chains_that_may_see_the_picture_train_with_the_drawn_window(drawn, count):
-    (whole,) = drawn.active([chain(Y)], count)
+    ((whole,),) = drawn.active([chain(Y)], count)
     assert np.diff(whole.bags.offsets).tolist() == [4, 3, 4 - 1, 3]
     np.testing.assert_array_equal(whole.boxes[3], SMALL)
     assert whole.bags.best([0.0, 1.0, 2.0]).index.tolist() == [3, 2, 2, 2]
@@ -87,7 +87,7 @@ def test_chains_that_may_see_the_picture_train_with_the_drawn_window(drawn, coun
 
 def test_a_chain_without_the_picture_has_no_part_in_its_drawn_window(drawn, count):
     seen = np.where(np.arange(4) == 0, 0, Y).astype(np.int8)
-    _, without = drawn.active([chain(Y), chain(seen)], count)
+    ((_, without),) = drawn.active([chain(Y), chain(seen)], count)
     assert without.bags.best([0.0, 1.0, 2.0]).index.tolist() == [2, 2, 2, 2]
 
 

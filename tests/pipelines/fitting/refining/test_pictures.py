@@ -13,15 +13,17 @@ def test_every_chain_sees_its_own_candidates(stored, apart, copy_bytes):
     y = np.array([1, -1, -1], dtype=np.int8)
     seen = [(y, [1.0, 0.0]), (y * [1, 1, 0], [0.0, 1.0])]
     chains = [Chain(labels, np.array(weights), np.zeros(3, dtype=np.intp)) for labels, weights in seen]
-    first, second = (active.bags for active in pictures.active(chains, 1, copy_bytes))
-    assert (first.n_windows, second.n_windows) == ((4, 4) if copy_bytes == 0 else (6, 6))
-    assert first.n_competing.tolist() == [2, 1, 1]
-    assert second.n_competing.tolist() == [2, 1, 1]
-    assert first.best(np.array([1.0, 2.0])).score.tolist() == [2, 1, 1]
-    assert second.best(np.array([2.0, 1.0])).score.tolist() == [2, 1, 1]
-    if copy_bytes != 0:  # places in the shared copy
-        assert first.best(np.array([1.0, 2.0])).index.tolist() == [1, 0, 0]
-        assert second.best(np.array([2.0, 1.0])).index.tolist() == [0, 1, 1]
+    questions, bests = ([1.0, 2.0], [2.0, 1.0]), ([1, 0, 0], [0, 1, 1])  # in places of a shared copy
+    seen = iter(zip(questions, bests, strict=True))
+    for group in pictures.active(chains, 1, copy_bytes):
+        assert len(group) == (1 if copy_bytes == 0 else 2)
+        for own, (question, best) in zip(group, seen, strict=False):  # a copy lasts until the next group is asked for
+            assert own.bags.n_windows == (4 if copy_bytes == 0 else 6)
+            assert own.bags.n_competing.tolist() == [2, 1, 1]
+            answer = own.bags.best(np.array(question))
+            assert answer.score.tolist() == [2, 1, 1]
+            assert copy_bytes == 0 or answer.index.tolist() == best
+    assert not list(seen)
 
 
 def test_chains_share_a_copy_as_far_as_it_fits():

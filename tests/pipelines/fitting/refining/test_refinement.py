@@ -20,7 +20,7 @@ from lapsvm.bags import Bags
 from lapsvm.detection import Detector
 from lapsvm.latent import KnownBoxes
 
-REFINEMENT = ["--refine", "2", "--refine-C", "10"]
+REFINEMENT = ["--refine", "2", "--set=refine.C=10"]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_refinement_follows_on_a_finished_run(run_copy, refined, command, made):
 
 
 def test_other_constants_are_refused(refined, command):
-    said = command("refine", "--out", refined, "--refine-C", "20")
+    said = command("refine", "--out", refined, "--set=refine.C=20")
     assert said.status == 2
     assert "was trained with training.refine.C 10.0 instead of 20.0" in said.err
 
@@ -106,7 +106,7 @@ def test_other_constants_are_refused(refined, command):
         (["--set=refine.candidates=-2"], "setting refine.candidates must be from 0 to 2147483647, got -2."),
         (["--set=refine.neg_iou=0.8"], "must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1, got 0.1, 0.8, 0.7."),
         (["--set=refine.neg_part_iou=1.5"], "setting refine.neg_part_iou must be from 0 to 1, got 1.5."),
-        (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0."),
+        (["--set=refine.C=0"], "setting refine.C must be a finite number greater than 0, got 0."),
     ],
 )
 def test_constants_that_break_their_rule_are_refused(refined, command, options, sentence):
@@ -153,7 +153,7 @@ def test_little_memory_changes_no_byte(run_copy, refined, command):
 
 
 def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
-    assert command("refine", "--out", run_copy, *REFINEMENT, "--set=refine.surroundings=0.5", "--quiet").status == 0
+    assert command("refine", "--out", run_copy, *REFINEMENT, "--set=refine.context_share=0.5", "--quiet").status == 0
     for path in (refined / "models").glob("*.safetensors"):
         found = Detector.load(run_copy / "models" / path.name)
         expected = Detector.load(path)

@@ -49,19 +49,19 @@ def angle(weights):
 
 def test_the_more_are_reviewed_the_more_their_model_counts():
     angles = []
-    for count in (5, 10, 30):
+    for count in (5, teaching.HALF, 30):
         teacher = teaching.teachers(chains([7, 0]), reviewed(*[TRUE] * count))[0]
         assert np.isclose(np.linalg.norm(teacher), 1)
         angles.append(angle(teacher))
     assert angles == sorted(angles)
-    assert np.isclose(angles[1], 45)  # ten count as much as the labels
-    np.testing.assert_allclose(np.tan(np.radians(angles)), [0.5, 1, 3])
+    assert np.isclose(angles[1], 45)  # so many count as much as the labels
+    np.testing.assert_allclose(np.tan(np.radians(angles)), [5 / 6, 1, 5])
 
 
 def test_joined_weights_lie_between_and_keep_the_norm_of_the_taught():
     joined = teaching.joined(chains([3, 0]), reviewed(*[TRUE] * 10))
     assert np.isclose(np.linalg.norm(joined[0].weights), 3)
-    assert np.isclose(np.tan(np.radians(angle(joined[0].weights))), 0.5)
+    assert np.isclose(np.tan(np.radians(angle(joined[0].weights))), 10 / 16)
 
 
 def test_the_length_of_a_teacher_does_not_count():
@@ -80,7 +80,7 @@ def test_each_chain_is_joined_with_its_own():
     of_labels = chains([1, 0], [2, 1], [1, 3], [5, 1])
     own = reviewed(*[TRUE] * 9, weights=([0.0, 1.0], [1.0, 1.0], [0.0, 2.0], [1.0, 0.0]))
     for number, teacher in enumerate(teaching.teachers(of_labels, own)):
-        share = 9 / 19 if number == 0 else 6 / 16
+        share = 9 / (9 + teaching.HALF) if number == 0 else 6 / (6 + teaching.HALF)
         first, second = of_labels[number].weights, own[number].weights
         mean = (1 - share) * first / np.linalg.norm(first) + share * second / np.linalg.norm(second)
         np.testing.assert_allclose(teacher, mean / np.linalg.norm(mean))

@@ -1,20 +1,22 @@
-"""Maps of what stands out, for `lapsvm predict --heatmap`: by the source that models record, if it can be opened."""
+"""Maps of what stands out, for `lapsvm predict --heatmap` and the page: by the source that models record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from lapsvm.arrays import Float32
-from lapsvm.catalog import Pixels
+from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError, SettingsError
 from lapsvm.features import settings_difference
+from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_described
 
-from ..run.folder import RunFolder
-from ..run.progress import Reporter
-from ..run.settings import IMPORTED, NO_SOURCE, NORMAL, Settings
-from ..shards.normal import stored_normal_map
+from ...run.folder import RunFolder
+from ...run.progress import Reporter
+from ...run.settings import IMPORTED, NO_SOURCE, NORMAL, Settings
+from ...shards.normal import stored_normal_map
 
 
 class MapSource(Protocol):
@@ -22,6 +24,32 @@ class MapSource(Protocol):
 
     def map(self, pixels: Pixels) -> Float32:
         """Return a map (rows, columns) of any resolution over a picture (h, w, 3), in 0..1."""
+
+
+@dataclass(frozen=True)
+class ObjectnessMaps:
+    """Maps of what stands out in pictures of a run; each picture's is computed once.
+
+    Attributes
+    ----------
+    open_source : callable returning a MapSource or None
+        Called when the first map is wanted; None where none can be shown.
+    """
+
+    open_source: Callable[[], MapSource | None]
+    _source: list[MapSource | None] = field(default_factory=list, init=False, repr=False)
+    _known: dict[str, Float32] = field(default_factory=dict, init=False, repr=False)
+
+    def of_picture(self, record: ImageRecord) -> Float32 | None:
+        """Return the map of a picture, (rows, columns) in 0..1; None where none can be shown."""
+        if not self._source:
+            self._source.append(self.open_source())
+        source = self._source[0]
+        if source is None:
+            return None
+        if record.id not in self._known:
+            self._known[record.id] = source.map(record.pixels())
+        return self._known[record.id]
 
 
 def open_recorded(
@@ -66,7 +94,8 @@ def _open(description: Mapping[str, Any], model: Path, device: str) -> Objectnes
     text, run = _run_text(model), RunFolder(model.resolve().parent.parent)
     if text != NORMAL:
         return open_described(description, text, device=device)
-    source = stored_normal_map(run.settings().features, run, device, ())
+    features = run.settings().features
+    source = stored_normal_map(run, open_sized_extractor(features.extractors, features.networks, device))
     if difference := settings_difference(description, source.describe()):
         raise SettingsError(f"{run.normal_map} must be the source that is described, which has {difference}.")
     return source

@@ -1,0 +1,235 @@
+"""Pictures of one product with and without defects, in the layout of MVTec AD, with masks for evaluation only.
+
+::
+
+    ROOT/train/good/<picture>
+    ROOT/test/good/<picture>
+    ROOT/test/<defect>/<picture>
+    ROOT/ground_truth/<defect>/<picture>_mask.png    or <picture>.png; .bmp and .tif, too
+
+A picture is positive for the defect of its folder. Folders with a word of no class, as good, hold none. The layout
+trains on good pictures alone, which say nothing of defects: so half of the pictures of each folder of test join
+training, and the other half is the test set. A layout whose train holds defects keeps its own split.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from unicodedata import normalize
+
+from lapsvm.catalog import ImageRecord, truth_by_class
+from lapsvm.errors import LabelsError, MissingError
+from lapsvm.files import is_system_name
+from lapsvm.ground_truth import ObjectRow, Size, TruthByClass
+from lapsvm.pictures.masks import MASK_SUFFIXES, mask_regions, read_mask
+
+from .folder import class_pictures, folders_of_classes, is_no_class, subfolders
+from .labelled import LabelledPictures, count_ignored, labelled_records
+from .names import check_folder, check_set, choose_classes
+
+TRAIN, TEST, MASKS = "train", "test", "ground_truth"
+"""The folders of the layout."""
+_FOR_EVALUATION = "masks are for evaluation alone"
+SPLIT = (
+    f"half of the pictures of each folder of {TEST} join training, the same ones in every run, because {TRAIN} shows "
+    f"no defect; the other half is the test set; {_FOR_EVALUATION}"
+)
+OWN_SPLIT = f"{TRAIN} shows defects and is the training set, {TEST} the test set; {_FOR_EVALUATION}"
+_SEED = b"split 0"
+
+Row = tuple[str, Path, set[str]]  # relative path, file, classes
+
+
+@dataclass(frozen=True)
+class MaskedPictures(LabelledPictures):
+    """Labelled pictures whose defects have masks.
+
+    Attributes
+    ----------
+    mask_files : mapping of picture id to Path
+    split_note : str
+        How pictures were divided into sets, as the end of a sentence.
+    """
+
+    mask_files: Mapping[str, Path] = field(default_factory=dict)
+    split_note: str = ""
+
+    def masks(self, set_name: str) -> dict[str, Path | None] | None:
+        """Return picture id -> file of its mask, None for a picture of no class; None if no mask of the set is known.
+
+        Pictures with a defect and without a mask are not in it: where their defect lies is not known.
+
+        Raises
+        ------
+        OptionError
+            If there is no such set.
+        """
+        masks: dict[str, Path | None] = {}
+        for record in self.records(set_name):
+            if record.id in self.mask_files:
+                masks[record.id] = self.mask_files[record.id]
+            elif not _shown(record):
+                masks[record.id] = None
+        return masks if any(masks.values()) else None
+
+    def ground_truth(self, set_name: str) -> TruthByClass | None:
+        """Return class -> picture id -> boxes around the regions of its mask, for evaluation; None without masks.
+
+        What a picture with a defect shows is not known where it has no mask, or a black one.
+
+        Raises
+        ------
+        OptionError
+            If there is no such set.
+        MissingError, ImageError
+            If a mask cannot be read.
+        """
+        check_set(set_name, self.sets)
+        masks = self.masks(set_name)
+        if masks is None:
+            return None
+        rows: dict[str, list[ObjectRow]] = {}
+        sizes: dict[str, Size] = {}
+        for record in self.pictures[set_name]:
+            path, rows[record.id] = masks.get(record.id), []
+            if path is not None:
+                rows[record.id], sizes[record.id] = _objects(path, _shown(record))
+        truth = truth_by_class(rows, self.classes, sizes=sizes)
+        truth.unknown |= {record.id for record in self.pictures[set_name] if _shown(record) and not rows[record.id]}
+        return truth
+
+
+def open_mvtec(
+    root: str | Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
+) -> MaskedPictures:
+    """Open the folder of one product in the layout of MVTec AD.
+
+    A picture's id is its path below `root` without the suffix, ``test/crack/001``, written as for
+    `lapsvm.datasets.folder.open_folder`. Which pictures of a folder of test join training depends on their ids alone;
+    where their number is odd, these are one more.
+
+    Parameters
+    ----------
+    root : str or Path
+        With the folders train and test.
+    classes : sequence of str, optional
+        Default: all folders of defects, by name. Pictures of other defects are negatives.
+    train_set, test_set : str
+        What the two sets are called.
+
+    Returns
+    -------
+    MaskedPictures
+
+    Raises
+    ------
+    MissingError
+        If `root`, or its train or test, does not exist.
+    LabelsError
+        If there is no defect, a set has no picture, folders are nested deeper, pictures are outside of the folders of
+        their kind, or two pictures of a folder differ only in their suffix.
+    OptionError
+        If a class does not exist.
+    """
+    root = check_folder("data folder", root)
+    asked = frozenset(classes or ())
+    _check_layout(root)
+    kinds = {name: folders_of_classes(root / name) for name in (TRAIN, TEST)}
+    rows = {name: list(class_pictures(root, folders, asked)) for name, folders in kinds.items()}
+    names = {label for of_folder in rows.values() for _, _, positive in of_folder for label in positive}
+    if not names:
+        raise LabelsError(f"data folder {root} must hold pictures of a defect in {TEST}/<defect>, got good ones alone.")
+    is_split = not all(is_no_class(folder, ()) for folder in kinds[TRAIN])
+    joining, rest = ([], rows[TEST]) if is_split else split_folders(rows[TEST])
+    chosen = choose_classes(classes, names)
+    sets = {train_set: [*rows[TRAIN], *joining], test_set: rest}
+    pictures = {name: labelled_records(of_set, chosen) for name, of_set in sets.items()}
+    for name, records in pictures.items():
+        if not records:
+            raise LabelsError(f"set {name!r} of {root} has no picture: {TEST} must hold two of a kind, or more.")
+    return MaskedPictures(
+        "mvtec",
+        chosen,
+        pictures,
+        partial(count_ignored, root),
+        _mask_files(root, pictures.values()),
+        OWN_SPLIT if is_split else SPLIT,
+    )
+
+
+def split_folders(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the rows of pictures that join training and the others, each folder halved, both in their order.
+
+    The order of hashes of the relative paths decides, so that a new picture moves few others.
+    """
+    folders: dict[str, list[Row]] = {}
+    for row in rows:
+        folders.setdefault(row[0].rpartition("/")[0], []).append(row)
+    joining, rest = list[Row](), list[Row]()
+    for of_folder in folders.values():
+        first = {row[0] for row in sorted(of_folder, key=_place)[: (len(of_folder) + 1) // 2]}
+        joining += [row for row in of_folder if row[0] in first]
+        rest += [row for row in of_folder if row[0] not in first]
+    return joining, rest
+
+
+def _place(row: Row) -> bytes:
+    """Return what orders the pictures of a folder: a hash of the path, whatever the form of its accents."""
+    name = normalize("NFC", row[0]).encode("utf-8", "surrogateescape")
+    return blake2b(name, key=_SEED).digest()
+
+
+def _check_layout(root: Path) -> None:
+    """Raise MissingError unless a folder holds train and test; if its folders do, it names one of them."""
+    if _is_product(root):
+        return
+    products = [folder.name for folder in subfolders(root) if _is_product(folder)]
+    advice = (
+        f"; {len(products)} folders in it do, such as {products[0]}: name one by the parameter root" if products else ""
+    )
+    raise MissingError(f"data folder {root} must hold the folders {TRAIN} and {TEST}{advice}.")
+
+
+def _is_product(folder: Path) -> bool:
+    return all((folder / name).is_dir() for name in (TRAIN, TEST))
+
+
+def _mask_files(root: Path, sets: Iterable[Sequence[ImageRecord]]) -> dict[str, Path]:
+    """Return picture id -> mask, for the pictures of test that show a defect and have one."""
+    known: dict[Path, dict[str, Path]] = {}
+    masks = {}
+    for record in (record for records in sets for record in records):
+        kind = record.path.parent
+        if not _shown(record) or kind.parent != root / TEST:
+            continue
+        if kind not in known:
+            known[kind] = _files_by_stem(root / MASKS / kind.name)
+        stem = normalize("NFC", record.path.stem)
+        if mask := known[kind].get(f"{stem}_mask") or known[kind].get(stem):
+            masks[record.id] = mask
+    return masks
+
+
+def _files_by_stem(folder: Path) -> dict[str, Path]:
+    """Return name without suffix -> file, of the masks in a folder; none if it is not there."""
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {
+        normalize("NFC", path.stem): path
+        for path in files
+        if path.suffix.lower() in MASK_SUFFIXES and not is_system_name(path.name)
+    }
+
+
+def _shown(record: ImageRecord) -> list[str]:
+    """Return the classes that a picture shows."""
+    return [name for name, label in record.labels.items() if label == 1]
+
+
+def _objects(path: Path, shown: Sequence[str]) -> tuple[list[ObjectRow], Size]:
+    """Return an object of each shown class for every region of a mask, and the size of the mask."""
+    mask = read_mask(path)
+    _, boxes = mask_regions(mask)
+    corners = [tuple(box) for box in boxes.tolist()]
+    return [(name, box, False) for name in shown for box in corners], (mask.shape[1], mask.shape[0])

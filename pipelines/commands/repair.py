@@ -1,0 +1,116 @@
+"""The files of a run that carry no checksum of their own, and which command makes what is damaged again."""
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterator
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+
+from lapsvm.errors import DataError, LapsvmError
+from lapsvm.files import read_regular
+
+from ..fitting.history import read_history
+from ..run.checked_files import read_checked, read_json
+from ..run.folder import STAMP, RunFolder
+from ..run.settings import IMPORTED, Settings
+from ..shards.jobs import FileCheck
+
+_VERBS = {
+    **dict.fromkeys(("shards", "projection.safetensors", "normal.safetensors"), "extract"),
+    **dict.fromkeys(("first", "folds", "choices.json", "training"), "train"),
+    "drawn.safetensors": "refine",
+    "detections": "detect",
+    "evaluation.json": "evaluate",
+    "page": "report",
+}
+_OF_MODELS = ("models", "heldout")
+_OF_NEXT = ("history.csv", "timings.json")
+"""Files to which the next training, or the next command, adds; what they held is gone."""
+
+
+def unsigned_checks(run: RunFolder) -> Iterator[FileCheck]:
+    """Yield the files of a run that are damaged if they are no whole file of their kind, with what reads them."""
+    for path in (run.evaluation_file, run.tuning_file):
+        yield path, _check_table
+    yield run.timings_file, partial(_check_timings, run)
+    yield run.history_file, read_history
+    yield run.page, _check_page
+    for path in (run.choices_file, run.resume_file):
+        yield path, _check_state
+    for folder in sorted((run.path / "detections").glob("*")):
+        yield folder / STAMP, _check_stamp
+        for path in sorted(folder.glob("*.txt")):
+            yield path, _check_result
+
+
+def _check_table(path: Path) -> None:
+    if not isinstance(read_json(path), dict):
+        raise DataError(f"{path} is damaged: it is no JSON object.")
+
+
+def _check_timings(run: RunFolder, path: Path) -> None:
+    problems = list[str]()
+    run.timings(problems.append)
+    if problems:
+        raise DataError(f"{path} is damaged: it holds no times.")
+
+
+def _check_page(path: Path) -> None:
+    if not read_regular(path, "page").rstrip().endswith(b"</html>"):
+        raise DataError(f"{path} is damaged: it has no end.")
+
+
+def _check_state(path: Path) -> None:
+    if read_checked(path, lambda _: None) is None:
+        raise DataError(f"{path} is damaged: its content does not match its checksum.")
+
+
+def _check_stamp(path: Path) -> None:
+    if _hashes(path) is None:
+        raise DataError(f"{path} is damaged: it does not say what made the detections.")
+
+
+def _check_result(path: Path) -> None:
+    """Raise DataError unless a result file is the one that detection wrote; without a record of that any file is."""
+    hashes = _hashes(path.with_name(STAMP))
+    digest = blake2b(read_regular(path, "result file"), digest_size=16).hexdigest()
+    if hashes is not None and hashes.get(path.name) != digest:
+        raise DataError(f"{path} is damaged or edited: it is not what lapsvm detect wrote.")
+
+
+def _hashes(path: Path) -> dict[str, str] | None:
+    """Return result file -> hash of the record of a set's detections; None if it is missing or damaged."""
+    stamp = read_json(path)
+    results = stamp.get("results") if isinstance(stamp, dict) else None
+    return results if isinstance(results, dict) else None
+
+
+def made_by(run: RunFolder, path: Path) -> str:
+    """Return the verb that makes a file of a run."""
+    name = path.relative_to(run.path).parts[0]
+    settings = _settings(run)
+    if name == "shards" and settings.windows.method == IMPORTED:
+        return "import"
+    if name in _OF_MODELS:
+        return "refine" if settings.refine.rounds else "train"
+    return _VERBS.get(name, "run")
+
+
+def _settings(run: RunFolder) -> Settings:
+    try:
+        return run.settings()
+    except LapsvmError:  # then nothing is known of how files were made
+        return Settings()
+
+
+def advice(run: RunFolder, gone: Collection[Path]) -> list[str]:
+    """Return sentences on the commands that make files again which are not there; an empty list for none."""
+    counts = Counter(made_by(run, path) for path in gone if path.name not in _OF_NEXT)
+    notes = [f"{path} begins anew with the next command that adds to it." for path in gone if path.name in _OF_NEXT]
+    if counts:
+        stages = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+        first = "lapsvm import with the same files, then " if "import" in counts else ""
+        command = f"{first}lapsvm run --out {shlex.quote(str(run.path))}"
+        notes.append(f"{command} makes again what is not there, and nothing else: {stages}.")
+    return notes

@@ -1,0 +1,210 @@
+"""Which pictures of a run raise an alarm: probabilities of held-out training pictures and of the test set."""
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+from lapsvm.catalog import ImageRecord
+from lapsvm.detection import Detector
+from lapsvm.detection.alarms import OK, AlarmThreshold, Share
+from lapsvm.errors import ModelFileError, OptionError, StageError
+from lapsvm.evaluation import Detections, image_auroc, image_average_precision
+from lapsvm.evaluation.tables import Row
+
+from ..run.context import StoredRun
+from ..run.dataset import has_pictures_of_no_class, positive_pictures
+from ..run.folder import RunFolder
+from ..run.progress import Reporter
+from .detections import read_detections
+from .detectors import load_detectors
+from .held_out import HeldOut, read_held_out
+from .whole_pictures import NONE, WholePictures
+
+USUAL_SHARE = 0.05
+"""Of false alarms, where a command names one."""
+
+
+@dataclass(frozen=True, eq=False)
+class PictureProbabilities:
+    """The probabilities of pictures, and what they show.
+
+    Attributes
+    ----------
+    classes : tuple of str
+    probabilities : (n, k) float64
+        Of every class: that of the best box, or of best box and whole picture.
+    shown : (n, k) int8
+        Labels: 1, -1, or 0 where it is not known.
+    """
+
+    classes: tuple[str, ...]
+    probabilities: Float64
+    shown: NDArray[np.int8]
+
+    @property
+    def best(self) -> Float64:
+        """The highest probability of each picture, (n,)."""
+        return np.asarray(self.probabilities.max(axis=1))
+
+    @property
+    def is_ok(self) -> NDArray[np.bool_]:
+        """Which pictures show no class, (n,)."""
+        return np.asarray((self.shown == -1).all(axis=1))
+
+    def any_class(self) -> Row | None:
+        """Return how well the highest probability tells pictures of a class from those of none; None without both."""
+        labels = np.where(self.is_ok, -1, (self.shown == 1).any(axis=1).astype(np.int8))
+        if not {-1, 1} <= {*labels.tolist()}:
+            return None
+        return {"image_ap": image_average_precision(self.best, labels), "image_auroc": image_auroc(self.best, labels)}
+
+    def shares(self, probability: float) -> dict[str, Share]:
+        """Return how many pictures alarm at a threshold: of no class under "ok", and of each class."""
+        alarms = self.best >= probability
+        kinds = {OK: self.is_ok, **{name: self.shown[:, row] == 1 for row, name in enumerate(self.classes)}}
+        return {name: Share(int(alarms[rows].sum()), int(rows.sum())) for name, rows in kinds.items()}
+
+
+def calibrated_detectors(stored: StoredRun) -> dict[str, Detector]:
+    """Return class -> its detector.
+
+    Raises StageError if a class has no detector by the run's settings, or one without probabilities, and OptionError if
+    a class is called "ok".
+    """
+    if OK in stored.data.classes:
+        raise OptionError(f"a threshold needs classes that are not called {OK!r}, as pictures without an alarm are.")
+    detectors = {one.class_name: one for one in load_detectors(stored, "threshold")}
+    for name, detector in detectors.items():
+        if detector.calibration is None:
+            raise StageError(f"threshold needs probabilities, but the model of {name!r} has none: {_FEW}.")
+    return detectors
+
+
+_FEW = "it has too few pictures for held-out scores"
+
+
+def known_held_out(run: RunFolder, detectors: Mapping[str, Detector]) -> dict[str, HeldOut]:
+    """Return class -> the held-out scores of the training pictures; StageError if a class has none."""
+    found = {name: read_held_out(run, name) for name in detectors}
+    known = {name: one for name, one in found.items() if one is not None}
+    if lacking := [name for name in detectors if name not in known]:
+        raise StageError(
+            f"threshold needs held-out scores of {lacking[0]!r}: {_FEW}, or lapsvm train makes them again."
+        )
+    return known
+
+
+def joined_probabilities(
+    held_out: Mapping[str, HeldOut], detectors: Mapping[str, Detector], pictures: WholePictures = NONE
+) -> PictureProbabilities:
+    """Return the held-out probabilities of the pictures that all classes have in a fold."""
+    rows = {name: {image_id: row for row, image_id in enumerate(one.ids)} for name, one in held_out.items()}
+    ids = [one for one in next(iter(rows.values())) if all(one in of_class for of_class in rows.values())]
+    chosen = {name: np.array([of_class[one] for one in ids], dtype=np.intp) for name, of_class in rows.items()}
+    columns = [
+        pictures.fitted[name].held_out[chosen[name]] if name in pictures.fitted
+        else detectors[name].probability(scores.score[chosen[name]])
+        for name, scores in held_out.items()
+    ]  # fmt: skip
+    shown = [one.y[chosen[name]] for name, one in held_out.items()]
+    return PictureProbabilities(tuple(held_out), np.array(columns, np.float64).T, np.array(shown, np.int8).T)
+
+
+def tested_detections(stored: StoredRun) -> Mapping[str, Detections] | None:
+    """Return the detections of the test set; None without one.
+
+    Raises StageError if there are none by the run's present models.
+    """
+    name = stored.settings.data.test_set
+    return read_detections(stored, "threshold", name) if name in stored.data.records else None
+
+
+def set_probabilities(
+    detections: Mapping[str, Detections],
+    records: Iterable[ImageRecord],
+    detectors: Mapping[str, Detector],
+    pictures: WholePictures = NONE,
+) -> PictureProbabilities | None:
+    """Return the probabilities of the pictures with detections of every class; None without such a picture."""
+    best = {name: detections[name].best_scores() for name in detectors}
+    scored = [one for one in records if all(one.id in of_class for of_class in best.values())]
+    if not scored:
+        return None
+    ids = [record.id for record in scored]
+    scores = {name: [of_class[image_id] for image_id in ids] for name, of_class in best.items()}
+    columns = [
+        pictures.probability(name, ids, scores[name]) if name in pictures.fitted else detector.probability(scores[name])
+        for name, detector in detectors.items()
+    ]
+    shown = [[record.labels.get(name, 0) for name in detectors] for record in scored]
+    return PictureProbabilities(tuple(detectors), np.array(columns, np.float64).T, np.array(shown, np.int8))
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """The probabilities that verdicts of a run compare.
+
+    Attributes
+    ----------
+    held_out : PictureProbabilities
+        Of training pictures, by models that did not see them.
+    tested : PictureProbabilities or None
+        Of the test set, if there is one.
+    """
+
+    held_out: PictureProbabilities
+    tested: PictureProbabilities | None
+
+    def any_class(self) -> dict[str, Row]:
+        """Return how well pictures of a class are separated from those of none, "held_out" and "tested" where known."""
+        rows = {"held_out": self.held_out.any_class(), "tested": self.tested and self.tested.any_class()}
+        return {name: row for name, row in rows.items() if row}
+
+
+def run_verdicts(
+    stored: StoredRun,
+    held_out: Mapping[str, HeldOut],
+    detectors: Mapping[str, Detector],
+    pictures: WholePictures = NONE,
+) -> Verdicts:
+    """Return the probabilities of a run's pictures: of best windows, or with whole pictures.
+
+    Raises StageError if there are no detections in the test set by the run's present models.
+    """
+    detections, records = tested_detections(stored), stored.data.records.get(stored.settings.data.test_set, ())
+    tested = None if detections is None else set_probabilities(detections, records, detectors, pictures)
+    return Verdicts(joined_probabilities(held_out, detectors, pictures), tested)
+
+
+def stored_threshold(run: RunFolder, reporter: Reporter, detectors: Mapping[str, Detector]) -> AlarmThreshold | None:
+    """Return the threshold that was chosen for the run's present models; None without one, or if it is damaged."""
+    path = run.threshold_file
+    if not path.is_file():
+        return None
+    try:
+        alarm = AlarmThreshold.load(path)
+    except ModelFileError as error:
+        reporter.say(f"{error} The page shows no threshold.")
+        return None
+    return alarm if alarm.fits(list(detectors.values())) else None
+
+
+def threshold_command(stored: StoredRun, detectors: Mapping[str, Detector]) -> str:
+    """Return the command that chooses a threshold, to paste into a terminal; "" where the run cannot have one.
+
+    Its share of false alarms is 5 %, or what so few pictures of no class can promise.
+    """
+    name, classes = stored.train_set, stored.data.classes
+    have_all = all(one.calibration is not None for one in detectors.values())
+    if not has_pictures_of_no_class(stored.data, name) or not have_all or OK in classes:
+        return ""
+    records = stored.data.records[name]
+    n_good = len(records) - len(positive_pictures(records, classes))
+    share = max(USUAL_SHARE, math.ceil(100 / (n_good + 1)) / 100)
+    folder = shlex.quote(str(stored.folder.path))
+    return f"lapsvm threshold --out {folder} --max-false-alarms {share:g}" if share < 1 else ""

@@ -1,0 +1,80 @@
+"""What the stages of a command have made, for `--json`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lapsvm.detection import Detector
+from lapsvm.detection.detector import provenance_value
+
+from ..cli.answer import Outcome
+from ..run.checked_files import read_json
+from ..run.context import RunContext
+from ..run.folder import RunFolder
+
+FOLLOWING = {
+    "extract": "train",
+    "import": "train",
+    "refine": "detect",
+    "detect": "evaluate",
+    "evaluate": "report",
+    "report": "review",
+}
+"""Stage -> the verb that usually follows; after training that is refinement where the run has rounds of it."""
+_TRAINING = ("train", "tune", "refine")
+_IN_SETS = ("pictures", "left_out", "with_boxes", "mean", "classes", "intervals", "held_out", "any_class")
+
+
+def stage_outcome(context: RunContext) -> Outcome:
+    """Return what all stages of a command have made, their figures, and the command that follows the last one."""
+    stages, last = set(context.stages), context.stages[-1]
+    made = {
+        kind: path for kind, path in _products(context.run, stages, wants_card=context.card).items() if path.exists()
+    }
+    figures: dict[str, Any] = {}
+    if stages & {"extract", "import"}:
+        figures["features"] = {name: _extracted(context, name) for name in context.data.records}
+    if stages & set(_TRAINING):
+        figures["training"] = {name: _trained(context.run.model(name)) for name in context.data.classes}
+    if stages & {"evaluate", "report"}:
+        figures |= _evaluated(context.run.evaluation_file)
+    verb = FOLLOWING.get(last) or ("refine" if context.settings.refine.rounds else "detect")
+    return Outcome(made, figures, ("lapsvm", verb, "--out", str(context.run.path.resolve())))
+
+
+def _products(run: RunFolder, stages: set[str], *, wants_card: bool) -> dict[str, Path]:
+    """Return kind -> place of what the stages may make."""
+    products = {"run": run.path}
+    if stages & {"extract", "import"}:
+        products |= {"settings": run.settings_file, "shards": run.path / "shards"}
+    if stages & set(_TRAINING):
+        products |= {"models": run.models, "history": run.history_file}
+    by_stage = {
+        "tune": ("tuning", run.tuning_file),
+        "detect": ("detections", run.path / "detections"),
+        "evaluate": ("evaluation", run.evaluation_file),
+        "report": ("page", run.page),
+    }
+    if wants_card:
+        products["card"] = run.card
+    return products | dict(entry for stage, entry in by_stage.items() if stage in stages)
+
+
+def _extracted(context: RunContext, set_name: str) -> dict[str, int]:
+    """Return how many pictures and windows the shards of a set hold."""
+    shards = context.shards(set_name)
+    return {"pictures": len(shards.image_ids), "windows": shards.n_windows}
+
+
+def _trained(model: Path) -> Mapping[str, Any]:
+    """Return what a model's file says of its training; nothing before refinement, which writes it."""
+    return provenance_value(Detector.load(model), "result") if model.is_file() else {}
+
+
+def _evaluated(path: Path) -> dict[str, Any]:
+    """Return the figures of evaluation.json without the tables behind them; none where it is not there."""
+    if not path.is_file():
+        return {}
+    table: dict[str, Any] = read_json(path)
+    sets = {name: {key: entry[key] for key in _IN_SETS if key in entry} for name, entry in table["sets"].items()}
+    return {"sets": sets} | ({"verified": table["verified"]} if "verified" in table else {})

@@ -1,0 +1,203 @@
+"""`lapsvm threshold`, and what `predict` and `Predictor` make of it."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.results.held_out import HeldOut
+
+from lapsvm.detection import AlarmThreshold, Detector, Predictor
+from lapsvm.detection.alarms import Share
+
+
+@pytest.fixture
+def inspected_copy(inspected, tmp_path):
+    """A finished run on the product that a test may change."""
+    return shutil.copytree(inspected, tmp_path / "INSPECTED")
+
+
+@pytest.fixture
+def mixed_up(inspected_copy):
+    """The same with held-out scores that pictures of no class and with a defect share."""
+    random = np.random.default_rng(0)
+    for path in (inspected_copy / "heldout").iterdir():
+        held_out = HeldOut.load(path)
+        replace(held_out, score=random.normal(0, 0.2, len(held_out.ids)) + 0.1 * held_out.y).save(path)
+    return inspected_copy
+
+
+def stored(run):
+    return AlarmThreshold.load(run / "models" / "threshold.json")
+
+
+def held_out_best(run, names=("bar", "spot")):
+    """Return the highest held-out probability of each picture of no class, and of the others, by plain loops."""
+    best, shown = {}, {}
+    for name in names:
+        held_out = HeldOut.load(run / "heldout" / f"{name}.safetensors")
+        calibration = Detector.load(run / "models" / f"{name}.safetensors").calibration
+        for image_id, score, y in zip(held_out.ids, held_out.score, held_out.y, strict=True):
+            best[image_id] = max(best.get(image_id, 0), float(calibration.probability([score])[0]))
+            shown.setdefault(image_id, []).append(y > 0)
+    good = [value for image_id, value in best.items() if not any(shown[image_id])]
+    return sorted(good), [value for image_id, value in best.items() if any(shown[image_id])]
+
+
+@pytest.mark.parametrize(("share", "beyond"), [(0.05, 1), (0.1, 2), (0.5, 12)])
+def test_the_threshold_is_a_rank_among_held_out_pictures_of_no_class(mixed_up, command, share, beyond):
+    result = command("threshold", "--out", mixed_up, "--max-false-alarms", share)
+    assert result.status == 0, result.err
+    good, defective = held_out_best(mixed_up)
+    assert len(good) == 24
+    alarm = stored(mixed_up)
+    assert good[-beyond] < alarm.probability == np.nextafter(good[-beyond], 1)
+    assert alarm.held_out["ok"] == Share(beyond - 1, 24)
+    found = sum(alarm.held_out[name].alarms for name in ("bar", "spot"))
+    assert found == sum(value >= alarm.probability for value in defective)
+    assert alarm.tested["ok"].of == 12
+
+
+def test_it_says_what_alarms_and_what_the_pictures_can_promise(mixed_up, command):
+    result = command("threshold", "--out", mixed_up)
+    assert "of no class" in result.out
+    assert "0 of 24 (0.0 to 14.2 %)" in result.out
+    assert "of new pictures like the 24 of no class at most 5.0% will (24 can promise 4.0% or more)" in result.out
+    assert f"stored in {mixed_up}/models/threshold.json" in result.err
+    assert command("threshold", "--out", mixed_up, "--quiet").out == ""
+
+
+def test_what_few_pictures_cannot_promise_is_refused(inspected_copy, refused):
+    line = refused("threshold", "--out", inspected_copy, "--max-false-alarms", "0.01")
+    assert "0.01 needs 99 held-out pictures of no class, got 24, which promise 0.04 at best" in line
+    assert not (inspected_copy / "models/threshold.json").exists()
+    for share in ("0", "1", "nan"):
+        line = refused("threshold", "--out", inspected_copy, "--max-false-alarms", share)
+        assert "--max-false-alarms must be above 0 and below 1" in line
+
+
+def test_a_run_without_held_out_scores_is_refused(inspected_copy, refused):
+    (inspected_copy / "heldout/spot.safetensors").unlink()
+    assert "threshold needs held-out scores of 'spot'" in refused("threshold", "--out", inspected_copy)
+    path = inspected_copy / "models/spot.safetensors"
+    replace(Detector.load(path), calibration=None).save(path)
+    assert "threshold needs probabilities, but the model of 'spot' has none" in refused(
+        "threshold", "--out", inspected_copy
+    )
+    assert "threshold needs a run folder" in refused("threshold", "--out", inspected_copy / "models")
+
+
+def test_a_class_called_ok_is_refused(product, command, refused, tmp_path):
+    root = shutil.copytree(product, tmp_path / "product")
+    (root / "test/spot").rename(root / "test/ok")
+    options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
+    result = command("run", "--data", "mvtec", "--root", root, "--classes", "ok,bar", "--out", tmp_path / "R", *options)
+    assert result.status == 0, result.err
+    assert "not called 'ok'" in refused("threshold", "--out", tmp_path / "R")
+
+
+def test_predict_says_ok_or_the_defect(inspected_copy, product, command):
+    command("threshold", "--out", inspected_copy)
+    pictures = [product / "test/good/003.png", product / "test/spot/000.png"]
+    result = command("predict", "--model", inspected_copy, *pictures)
+    good, defect = json.loads(result.out)
+    assert (good["image"], good["verdict"], good["detections"]) == (str(pictures[0]), "ok", [])
+    assert 0 <= good["probability"] < stored(inspected_copy).probability
+    assert (defect["image"], defect["verdict"]) == (str(pictures[1]), "spot")
+    best = defect["detections"][0]
+    assert (best["class"], best["probability"]) == ("spot", defect["probability"])
+    for name in ("bar", "spot"):
+        first, *further = [one["probability"] for one in defect["detections"] if one["class"] == name] or [1.0]
+        assert first >= stored(inspected_copy).probability
+        assert all(one >= 0.5 for one in further)
+    assert f"{pictures[0]}: ok" in result.err.splitlines()
+    assert any(line.startswith(f"{pictures[1]}: spot (") for line in result.err.splitlines())
+    assert "1 of 2 pictures are ok" in result.err
+    assert command("predict", "--model", inspected_copy, *pictures, "--quiet").err == ""
+
+
+def test_the_predictor_says_what_the_command_says(inspected_copy, product, command):
+    command("threshold", "--out", inspected_copy)
+    pictures = sorted(product.glob("test/*/00[0-3].png"))
+    entries = json.loads(command("predict", "--model", inspected_copy, *pictures).out)
+    predictor = Predictor.open(inspected_copy)
+    for path, entry in zip(pictures, entries, strict=True):
+        verdict = predictor.verdict(path)
+        assert (verdict.name, verdict.probability) == (entry["verdict"], entry["probability"])
+        assert verdict.is_ok == (sum(len(found.boxes) for found in predictor(path).values()) == 0)
+        assert sum(len(found.boxes) for found in predictor(path).values()) == len(entry["detections"])
+
+
+def test_a_threshold_of_boxes_changes_the_boxes_and_no_verdict(inspected_copy, product, command):
+    command("threshold", "--out", inspected_copy)
+    picture = product / "test/good/003.png"
+    (entry,) = json.loads(command("predict", "--model", inspected_copy, picture, "--threshold", "0").out)
+    assert entry["verdict"] == "ok"
+    assert len(entry["detections"]) > 2
+
+
+def test_without_a_threshold_an_improbable_picture_has_the_best_box_of_each_class(inspected, product, command):
+    good, spot = product / "test/good/003.png", product / "test/spot/000.png"
+    entries = json.loads(command("predict", "--model", inspected, good, spot).out)
+    assert all("verdict" not in entry for entry in entries)
+    assert sorted(one["class"] for one in entries[0]["detections"]) == ["bar", "spot"]
+    assert all(one["probability"] < 0.5 for one in entries[0]["detections"])
+    every = json.loads(command("predict", "--model", inspected, good, spot, "--threshold", "0").out)
+    assert len(every[0]["detections"]) > 2
+    assert entries[1] == every[1]
+    for one in entries[0]["detections"]:
+        same = [other for other in every[0]["detections"] if other["class"] == one["class"]]
+        assert one == max(same, key=lambda other: other["score"])
+    assert Predictor.open(inspected).verdict(good) is None
+
+
+def test_a_threshold_of_other_models_is_named_and_not_used(inspected_copy, product, command):
+    command("threshold", "--out", inspected_copy)
+    path = inspected_copy / "models/spot.safetensors"
+    detector = Detector.load(path)
+    replace(detector, coef=detector.coef * 0.5).save(path)
+    result = command("predict", "--model", inspected_copy, product / "test/good/003.png")
+    assert "was chosen for other models and is not used; run lapsvm threshold again" in result.err
+    assert "verdict" not in json.loads(result.out)[0]
+    with pytest.warns(UserWarning, match="chosen for other models"):
+        assert Predictor.open(inspected_copy).alarm is None
+
+
+def test_one_model_of_several_keeps_the_promise(inspected_copy, product, command):
+    command("threshold", "--out", inspected_copy)
+    predictor = Predictor.open(inspected_copy / "models/bar.safetensors")
+    assert predictor.verdict(product / "test/good/003.png").is_ok
+    assert predictor.verdict(product / "test/bar/001.png").name == "bar"
+
+
+def test_a_damaged_threshold_is_named(inspected_copy, product, refused):
+    (inspected_copy / "models/threshold.json").write_text("{")
+    assert "threshold.json is damaged" in refused("predict", "--model", inspected_copy, product / "test/good/003.png")
+
+
+def test_a_picture_of_one_colour_is_ok(inspected_copy, command):
+    command("threshold", "--out", inspected_copy)
+    verdict = Predictor.open(inspected_copy).verdict(np.full((60, 60, 3), 90, np.uint8))
+    assert (verdict.is_ok, verdict.probability) == (True, 0.0)
+
+
+def test_the_same_command_writes_the_same_bytes(mixed_up, command):
+    command("threshold", "--out", mixed_up)
+    first = (mixed_up / "models/threshold.json").read_bytes()
+    command("threshold", "--out", mixed_up)
+    assert (mixed_up / "models/threshold.json").read_bytes() == first
+
+
+def test_folders_without_masks_and_without_a_test_set_are_enough(product, command, tmp_path):
+    root = shutil.copytree(product / "test", tmp_path / "pictures")
+    options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
+    assert command("run", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *options).status == 0
+    result = command("threshold", "--out", tmp_path / "RUN")
+    assert result.status == 0, result.err
+    assert "test set" not in result.out
+    alarm = stored(tmp_path / "RUN")
+    assert (alarm.held_out["ok"].of, alarm.tested) == (24, {})
+    said = command("predict", "--model", tmp_path / "RUN", root, "--quiet")
+    verdicts = {entry["image"]: entry["verdict"] for entry in json.loads(said.out)}
+    assert {name for path, name in verdicts.items() if "/good/" in path} == {"ok"}

@@ -1,0 +1,192 @@
+"""Every write is cut at every point: nothing that was acknowledged is lost, and nothing half written is read."""
+
+import json
+import os
+import shutil
+
+import pytest
+from lapsvm.pipelines.run.folder_lock import LOCK, is_lock
+from lapsvm.pipelines.run.ownership import OwnedFiles
+from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+
+from lapsvm.detection import Detector
+from lapsvm.features import read_shard
+from lapsvm.files import new_folder, write_atomically
+
+from ..review.conftest import opened
+from .simulated_disk import SimulatedDisk, emptied
+
+RESUMED = 20 if os.environ.get("FUZZ_SECONDS") else 2
+"""Of the states that a crash of a run may leave, how many are continued to the end here."""
+
+
+@pytest.fixture
+def disk_of(monkeypatch):
+    """Return a maker of simulated disks, which look from now on."""
+    made = []
+
+    def make(root):
+        made.append(SimulatedDisk(root))
+        made[-1].watch(monkeypatch)
+        return made[-1]
+
+    yield make
+    monkeypatch.undo()
+    for disk in made:
+        disk.close()
+
+
+def test_a_replaced_file_is_the_old_one_or_the_new_one(tmp_path, disk_of):
+    root = tmp_path / "disk"
+    root.mkdir()
+    write_atomically(root / "a", b"old")
+    disk = disk_of(root)
+    write_atomically(root / "a", b"new", b" and longer")
+    disk.acknowledge()
+    for moment in disk.moments:
+        read = disk.text(moment.state, "a")
+        assert read in ((b"new and longer",) if moment.acknowledged else (b"old", b"new and longer")), moment.cut
+    assert {disk.text(one.state, "a") for one in disk.moments} == {b"old", b"new and longer"}
+
+
+def test_a_new_folder_in_new_folders_is_whole_or_not_there(tmp_path, disk_of):
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = disk_of(root)
+    with new_folder(root / "deep" / "er" / "out") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "a").write_bytes(b"content")
+        (folder / "b").write_bytes(b"more")
+    disk.acknowledge()
+    for moment in disk.moments:
+        out = {name: disk.text(moment.state, name) for name in moment.state if name.startswith("deep/er/out/")}
+        whole = {"deep/er/out/sub": b"", "deep/er/out/sub/a": b"content", "deep/er/out/b": b"more"}
+        assert out in ((whole,) if moment.acknowledged else ({}, whole)), moment.cut
+
+
+def said(number):
+    """Return a verdict."""
+    return Verdict(f"picture {number}", "six", "boxes", ((1.0, 2.0, 30.0 + number, 40.0),))
+
+
+@pytest.mark.parametrize("earlier", [0, 2])
+def test_no_saved_verdict_is_lost_and_a_cut_line_harms_no_other(tmp_path, disk_of, earlier):
+    root = tmp_path / "disk"
+    root.mkdir()
+    path = root / "verdicts.jsonl"
+    for number in range(earlier):
+        append_verdicts(path, [said(number)])
+    disk = disk_of(root)
+    for number in range(earlier, earlier + 3):
+        append_verdicts(path, [said(number)])
+        disk.acknowledge()
+    for number, moment in enumerate(disk.moments):
+        copy = disk.write(moment.state, tmp_path / "states" / str(number)) / "verdicts.jsonl"
+        saved = {said(one).picture: said(one) for one in range(earlier + moment.acknowledged)}
+        log = read_verdicts(copy)
+        assert saved.items() <= log.of_class("six").items(), moment.cut
+        assert log.damaged == (), moment.cut
+        append_verdicts(copy, [said(99)])
+        again = read_verdicts(copy).of_class("six")
+        assert saved.items() <= again.items(), moment.cut
+        assert again[said(99).picture] == said(99)
+    assert len(disk.moments) > 6
+
+
+def test_a_review_loses_no_verdict_that_it_answered(run_copy, tmp_path, disk_of):
+    session, answered = opened(run_copy), []
+    disk = disk_of(run_copy)
+    for row in session.queue(0)[:2]:
+        entry = {"class": 0, "n": row["n"], "verdict": "boxes", "boxes": session.item(0, row["n"])["candidates"][:1]}
+        session.record(entry)
+        answered.append(session.ids[row["n"]])
+        disk.acknowledge()
+    for number, moment in enumerate(disk.moments):
+        copy = disk.write(moment.state, tmp_path / "states" / str(number))
+        kept = read_verdicts(copy / "verdicts.jsonl").of_class(session.classes[0].name)
+        assert set(answered[: moment.acknowledged]) <= set(kept), moment.cut
+        check_whole(copy)
+        emptied(copy)
+
+
+READERS = {
+    "*.json": lambda path: json.loads(path.read_text()),
+    "run.toml": Settings.read,
+    "shards/*/*": read_shard,
+    "models/*": Detector.load,
+    "page/index.html": lambda path: path.read_text().rstrip().index("</html>"),
+}
+
+
+def check_whole(folder, state=None, checked=None):
+    """Check that every file which has its name can be read; those of a state that are not `checked` yet."""
+    for pattern, read in READERS.items():
+        for path in (one for one in folder.glob(pattern) if not one.name.startswith(".")):
+            own = (path.name, None if state is None else state[next(one for one in state if str(path).endswith(one))])
+            if checked is None or own not in checked:
+                read(path)
+            if checked is not None:
+                checked.add(own)
+    if any(not path.name.startswith(".") for path in folder.iterdir()):
+        assert OwnedFiles(folder).is_marked, "files without their list are another program's"
+
+
+def test_a_run_that_is_cut_anywhere_has_whole_files_and_ends_with_the_same_bytes(
+    digits, finished, tmp_path, disk_of, command, made, fast, monkeypatch
+):
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = disk_of(root)
+    line = ["run", "--data", "voc", "--root", digits, "--quiet", *fast]
+    assert command(*line, "--out", root / "new" / "RUN").status == 0
+    disk.acknowledge()
+    monkeypatch.undo()
+    whole, checked = made(finished), set()
+    for number, moment in enumerate(disk.moments):
+        copy = disk.write(moment.state, tmp_path / "states" / str(number)) / "new" / "RUN"
+        if copy.is_dir():
+            check_whole(copy, moment.state, checked)
+        if moment.acknowledged:
+            assert made(copy) == whole, moment.cut
+        emptied(copy)
+    assert len(disk.moments) > 100
+    for number in range(RESUMED):
+        moment = disk.moments[(2 * number + 1) * len(disk.moments) // (2 * RESUMED)]
+        copy = disk.write(moment.state, tmp_path / "resumed" / str(number)) / "new" / "RUN"
+        again = command(*line, "--out", copy)
+        assert again.status == 0, (moment.cut, again.err)
+        assert made(copy) == whole, moment.cut
+
+
+def test_an_export_that_is_cut_anywhere_is_whole_or_not_there(finished, tmp_path, disk_of, command):
+    export = ["export", "--out", finished, "--set", "trainval", "--format", "voc", "--copy", "--to"]
+    assert command(*export, tmp_path / "whole").status == 0
+    whole = {str(one.relative_to(tmp_path / "whole")) for one in (tmp_path / "whole").rglob("*")}
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = disk_of(root)
+    assert command(*export, root / "deep" / "out").status == 0
+    disk.acknowledge()
+    for moment in disk.moments:
+        prefix = "deep/out/"
+        out = {name.removeprefix(prefix): name for name in moment.state if name.startswith(prefix)}
+        assert out.keys() in ((whole,) if moment.acknowledged else (set(), whole)), moment.cut
+        for name in filter(lambda one: moment.state[one], out.values()):
+            original = tmp_path / "whole" / name.removeprefix(prefix)
+            assert disk.text(moment.state, name) == original.read_bytes(), (moment.cut, name)
+    shutil.rmtree(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"pro", b"process 12 o", b"process 12 on mach", bytes(60), b"process 1" + bytes(30)]
+)
+def test_a_lock_that_was_cut_short_is_ours(tmp_path, text):
+    (tmp_path / LOCK).write_bytes(text)
+    assert is_lock(tmp_path / LOCK)
+
+
+@pytest.mark.parametrize("text", [b"mine", b"processor", b"process twelve", b"\0mine"])
+def test_a_lock_of_another_program_is_not_ours(tmp_path, text):
+    (tmp_path / LOCK).write_bytes(text)
+    assert not is_lock(tmp_path / LOCK)

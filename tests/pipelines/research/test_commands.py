@@ -1,0 +1,311 @@
+"""Every command of `benchmarks/` prints its table on small made data."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.commands.verbs import main as lapsvm
+from PIL import Image
+from sklearn.datasets import dump_svmlight_file
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+ELSEWHERE = {  # command -> the test that calls it
+    "deep/frozen_features.py": "nn/test_frozen_features.py",
+    "defects/how_far.py": "pipelines/research/test_defects.py",
+    "protocols/characters.py": "pipelines/research/test_protocols.py",
+    "protocols/learners.py": "pipelines/research/test_protocols.py",
+    "protocols/supervision.py": "pipelines/research/test_protocols.py",
+    "recipes/ablation.py": "pipelines/research/test_ablation.py",
+    "recipes/baselines.py": "pipelines/research/test_baselines.py",
+    "recipes/drawn_defects.py": "datasets/test_drawn_defects.py",
+    "recipes/false_alarms.py": "pipelines/research/test_false_alarms.py",
+    "recipes/table.py": "pipelines/research/test_recipe_variants.py",
+}
+TINY = ["--extractor", "hog", "--windows", "grid", "--max-windows", "30", "--C", "1", "--folds", "2", "--refine", "0"]
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Load a command by its name, with some of its constants changed."""
+
+    def load(name, **constants):
+        path = BENCHMARKS / name
+        monkeypatch.syspath_prepend(path.parent)
+        spec = spec_from_file_location(f"command_{path.stem}", path)
+        module = module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        for constant, value in constants.items():
+            monkeypatch.setattr(module, constant, value)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def rows(capsys):
+    """Run a loaded command; return the cells of the tables' rows, by their first one."""
+
+    def run(module, *words):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            module.main(words)
+        said = capsys.readouterr()
+        assert ended.value.code == 0, said.err
+        return rows_of(said.out)
+
+    return run
+
+
+def rows_of(text):
+    """Return first cell -> cells of the rows that are no rules."""
+    lines = [line for line in text.splitlines() if line.startswith("|") and not re.fullmatch(r"[|:\- ]+", line)]
+    cells = ([cell.strip() for cell in line[1:].rstrip("|").split(" | ")] for line in lines)
+    return {row[0]: row for row in cells}
+
+
+def test_every_command_has_a_test():
+    listed = re.findall(r"^\| `(\S+)` \|", (BENCHMARKS / "README.md").read_text("utf-8"), re.MULTILINE)
+    own = set(re.findall(r'"(\w+/\w+\.py|\w+\.py)"', Path(__file__).read_text("utf-8")))
+    assert set(listed) <= own
+    for name, test in ELSEWHERE.items():
+        assert Path(name).stem in (Path(__file__).parents[2] / test).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("work", "first"),
+    [("limit", "20"), ("baselines", "10"), ("overhead", "ap auto"), ("memory", "ap"), ("scaling", "ap search")],
+)
+def test_inference(script, rows, monkeypatch, tmp_path, work, first):
+    monkeypatch.chdir(tmp_path)
+    constants = {"LIMITS": [(20, 300, 0.5, 2)], "BASELINES": ((10, 100, 2),), "SIZES": [300, 600, 900]}
+    module = script("ranking/inference.py", LARGEST=20_000, FIGURES=tmp_path, **constants)
+    if work == "scaling":
+        pytest.importorskip("matplotlib", reason="matplotlib, which draws the plots, is not installed")
+    assert first in rows(module, work)
+    assert (tmp_path / "inference_scaling.csv").is_file() == (work == "scaling")
+
+
+def test_solver(script, rows):
+    (head, row) = rows(script("ranking/solver.py"), "--seeds", 1).values()
+    assert head[-1] == "certified gap"
+    assert float(row[-1]) <= 1e-3
+
+
+def test_toppush_protocol(script, rows, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 3 == 0, 1, -1)
+    dump_svmlight_file(rng.normal(size=(60, 3)) + (y > 0)[:, None], y, str(tmp_path / "made"))
+    learners = "toppush,logistic_regression"
+    words = ["--root", tmp_path, "--out", tmp_path / "OUT", "--sets", "made", "--splits", 1, "--learners", learners]
+    assert {"TopPush", "logistic regression"} <= set(rows(script("ranking/toppush_protocol.py"), *words))
+
+
+def test_growth(script, rows):
+    found = rows(script("passes/growth.py", WINDOWS=2000, PER_BAG=50), "--largest", 2000, "--rounds", 1)
+    assert list(found) == ["windows", "2,000", "4,000", "1,000", "500", "250"]
+
+
+@pytest.mark.parametrize(
+    ("name", "constants"),
+    [
+        ("passes/gpu.py", {"RUNS": (("float16", 4000, (1,)),)}),
+        ("passes/gpu_training.py", {"PICTURES": 60, "PER_BAG": 100, "DIM": 24, "CLASSES": 2}),
+        ("deep/gpu_rank_losses.py", {"SIZES": ((20, 180),), "SECONDS": 0.1}),
+        ("pictures/gpu_extraction.py", {"CASES": (), "ROUNDS": 1}),
+    ],
+)
+def test_commands_for_a_gpu_say_that_there_is_none(script, capsys, name, constants):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    with pytest.raises(SystemExit) as ended:
+        script(name, **constants).main([])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "|" in said if torch.cuda.is_available() else said.startswith("Skipped: torch sees no GPU")
+
+
+def test_gpu_extraction(script, tmp_path):
+    """The processor stands for the GPU, too."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    module = script("pictures/gpu_extraction.py", ROUNDS=1)
+    text = f"{module.RESIDUAL}&size=64"
+    for case in (module.Case("a", text, 2, 9), module.Case("b", text, 2, 9, True)):
+        *_, pictures, windows, here, there, _, differ = module.row(case, "cpu", 2)
+        assert (pictures, windows, differ) == (2, "9", "0.0e+00")
+        assert float(here) > 0 < float(there)
+
+
+def test_gpu_training(script):
+    """On torch's device for the processor: a third of the windows fits, and the weights are the same."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    module = script("passes/gpu_training.py", PICTURES=60, PER_BAG=100, DIM=24, CLASSES=2, SHARE=0.3)
+    found = list(module.rows([("cpu", 1 << 20), ("cpu", 1 << 20)]))
+    assert [row[0] for row in found] == ["processor", "GPU", "GPU, a third fits"]
+    assert [len(row) for row in found] == [len(module.TITLES.split("|"))] * 3
+    assert {row[-1] for row in found} == {"yes"}
+
+
+@pytest.mark.parametrize(
+    ("work", "first"),
+    [("time", "20"), ("overhead", "forward"), ("memory", "ramp ap"), ("agreement", "ap"), ("head", "auc")],
+)
+def test_torch_losses(script, rows, work, first):
+    pytest.importorskip("torch", reason="torch is not installed")
+    module = script("torch_losses.py", LARGE=(20, 200), SIZES=((20, 180),), STEPS=20, CASES=2, ROUNDS=2, CALLS=2)
+    assert first in rows(module, work)
+
+
+@pytest.mark.slow
+def test_two_passes_and_two_processes_give_the_gradient_of_one():
+    pytest.importorskip("torch", reason="torch is not installed")
+    line = [sys.executable, BENCHMARKS / "torch_losses.py", "passes"]  # its processes import it by its file
+    found = rows_of(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    differences = [float(row[1]) for row in list(found.values())[1:]]
+    assert len(differences) == 2
+    assert max(differences) < 1e-5
+
+
+def test_interval_coverage(script, rows, finished):
+    module = script("learning/interval_coverage.py", SIZES=(30,), VERDICTS=(5,))
+    found = rows(module, finished, "--draws", 5)
+    assert "runs" in found
+    assert all(0 <= float(row[3].split(",")[0]) <= 1 for name, row in found.items() if name != "correlation")
+
+
+def test_page_steps(script, rows, finished, tmp_path):
+    (tmp_path / "runs" / "digits").mkdir(parents=True)
+    (tmp_path / "runs" / "digits" / "best").symlink_to(finished)
+    line = {"set": "digits", "variant": "best", "on": "trainval", "classes": {"six": {"corloc": 0.7}}}
+    (tmp_path / "results.jsonl").write_text(json.dumps(line))
+    assert rows(script("learning/page_steps.py"), tmp_path)["Too few pictures"][2] == "1"
+
+
+def test_window_recall(script, rows, digits):
+    found = rows(script("pictures/window_recall.py"), digits, "--pictures", 3, "--side", 128)
+    assert {"selective_search", "mixed", "mixed - selective_search, MABO"} <= set(found)
+
+
+def test_whole_run():
+    """In a process of its own, because it replaces functions by timed ones."""
+    line = [
+        sys.executable,
+        BENCHMARKS / "pictures/whole_run.py",
+        "--pictures",
+        "9",
+        "--extractor",
+        "hog",
+        "--jobs",
+        "1",
+    ]
+    found = rows_of(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    assert {"all", "proposals", "decode", "refine"} <= set(found)
+
+
+def test_voc_rehearsal(script, rows, tmp_path):
+    pytest.importorskip("psutil", reason="psutil comes with dask, which is not installed")
+    module = script("pictures/voc_rehearsal.py", EVERY=0.05)
+    text, pictures = tmp_path / "voc2007_text", tmp_path / "voc2007_vehicles_cat" / "JPEGImages"
+    (text / "ImageSets" / "Main").mkdir(parents=True)
+    pictures.mkdir(parents=True)
+    for set_name, first, file in (("trainval", 0, "voc2007.txt"), ("test", 8, "voc2007test.txt")):
+        ids = [f"{first + number:06}" for number in range(8)]
+        (text / file).write_text("".join(f"{one}.jpg 9 9 40 40 {int(one) % 2}\n" for one in ids))
+        (text / "ImageSets/Main" / f"{set_name}.txt").write_text("\n".join(ids))
+        for number, name in enumerate(module.CLASSES):
+            lines = [f"{one} {1 if int(one) % 2 == number else -1}\n" for one in ids]
+            (text / "ImageSets/Main" / f"{name}_{set_name}.txt").write_text("".join(lines))
+    noise = np.random.default_rng(0).integers(0, 255, (60, 80, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(pictures / "000000.jpg")
+    options = [*TINY, "--classes", "aeroplane,bicycle", "--quiet"]
+    assert {"train", "evaluate"} <= set(rows(module, tmp_path, tmp_path / "OUT", "--jobs", 1, "--", *options))
+
+
+def test_onnx_file(script, rows, digits, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    kernel = np.random.default_rng(0).normal(size=(8, 3, 16, 16)).astype(np.float32) / 50
+    node = helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[16, 16], strides=[16, 16])
+    ends = [
+        helper.make_tensor_value_info(*end)
+        for end in (("picture", single, [1, 3, "h", "w"]), ("map", single, [1, 8, "r", "c"]))
+    ]
+    graph = helper.make_graph([node], "tiny", ends[:1], ends[1:], [onnx.numpy_helper.from_array(kernel, "kernel")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "n.onnx")
+    run, file = tmp_path / "RUN", tmp_path / "detector.onnx"
+    words = ["--recipe", "plain", "--extractor", f"onnx:{tmp_path}/n.onnx?size=96", *TINY[2:-2]]
+    called("run", "--data", "voc", "--root", digits, "--out", run, "--classes", "six,three", "--quiet", *words)
+    called("export", "--out", run, "--format", "onnx", "--to", file, "--inputs", "all")
+    found = rows(script("exported/onnx_file.py"), run, file, digits, "--pictures", 2)
+    assert {"predict", "file", "file, given windows", "network"} <= set(found)
+
+
+def called(*words):
+    with pytest.raises(SystemExit) as ended:
+        lapsvm([str(word) for word in words])
+    assert ended.value.code == 0
+
+
+def test_drawn_kinds(script, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        script("recipes/drawn_kinds.py").main([tmp_path, "--pictures", 6, "--size", 320, 240])
+    assert ended.value.code == 0
+    assert len(list((tmp_path / "JPEGImages").iterdir())) == 12
+
+
+def test_mixed_set(script, digits, tmp_path):
+    words = [digits, "mine", digits, tmp_path / "OUT", "--without", "six,three", "--every", 2]
+    with pytest.raises(SystemExit) as ended:
+        script("recipes/mixed_set.py").main(words)
+    assert ended.value.code == 0
+    assert (tmp_path / "OUT" / "ImageSets" / "Main" / "mine_trainval.txt").stat().st_size
+
+
+def test_repetitions(script, rows, finished, tmp_path):
+    words = ["--row", f"first={finished}", "--row", f"second={finished}", "--out", tmp_path, "--draws", 5]
+    assert {"first", "second", "difference to first"} <= set(rows(script("recipes/repetitions.py"), *words))
+
+
+def test_simulated_review(script, rows, finished, tmp_path):
+    found = rows(script("recipes/simulated_review.py"), tmp_path, finished, "--verdicts", "2", "--curve")
+    assert list(found) == ["run", str(finished)]
+    assert [cell.endswith(" min") for cell in found[str(finished)][1:]] == [True, True]
+
+
+def test_supervised_ceiling(script, rows, finished):
+    found = rows(script("recipes/supervised_ceiling.py"), finished, "--C", 0.1)
+    assert all(0 <= float(found[measure][-1]) <= 1 for measure in ("ap_11point", "ap_area", "corloc"))
+
+
+def test_variants(script, digits, tmp_path, capsys):
+    settings = {"features.extractors": '["hog"]', "windows.method": '"grid"', "windows.max_windows": "30"}
+    settings |= {"objectness.source": '"none"', "refine.rounds": "0", "train.C": "[1.0]", "train.folds": "2"}
+    settings |= {"data.classes": '["six", "three"]'}
+    (tmp_path / "base.toml").write_text(
+        "[base]\n" + "".join(f'"{name}" = {value}\n' for name, value in settings.items())
+    )
+    words = [tmp_path, tmp_path / "OUT", "--sets", "tiny", "--extra", f"tiny={digits}", "--variants", "best,ceiling"]
+    with pytest.raises(SystemExit) as ended:
+        script("recipes/variants.py").main([*words, "--base", tmp_path / "base.toml", "--threads", 1])
+    assert ended.value.code == 0
+    lines = [json.loads(line) for line in (tmp_path / "OUT" / "results.jsonl").read_text().splitlines()]
+    assert [line["variant"] for line in lines] == ["best", "ceiling"]
+    said = capsys.readouterr().out
+    assert all(f"tiny, {line['variant']}: " in said for line in lines)
+
+
+def test_install_time(script, rows, monkeypatch):
+    """Nothing is installed here; the rows are those of what would be."""
+    module = script("install_time.py")
+    done = subprocess.CompletedProcess([], 0, b"README.md\0")
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: done)
+    assert list(rows(module, "--extras", "photos", "--demo")) == [
+        "what",
+        "`pip install .[photos]`",
+        "kernels",
+        "`make demo`",
+    ]

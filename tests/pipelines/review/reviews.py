@@ -1,0 +1,26 @@
+"""Reviews of runs, opened as the command opens them."""
+
+from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
+from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.run.context import RunContext
+
+
+def context_of(run):
+    """Return the context of the command."""
+    return RunContext.opened(run, "review", quiet=True)
+
+
+def review_of(run, class_name=None):
+    """Return the review of a run."""
+    return ReviewSession(context_of(run).stored, class_name)
+
+
+def learn(session):
+    """Let the classes of a review learn."""
+    context = context_of(session.stored.folder.path)
+    return session.learn(context.workspace, context.open_extractor)
+
+
+def truth_of(session):
+    """Return class -> picture -> its objects."""
+    return known_boxes(BoxSource.of(session.stored), "trainval").truth

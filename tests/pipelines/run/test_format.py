@@ -1,0 +1,93 @@
+"""The written format of a run folder: a validator that uses none of our code agrees with what we write and verify."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
+
+ROOT = Path(__file__).parents[3]
+VALIDATOR = ROOT / "examples" / "validate_run.py"
+OF_PYTHON = {"hashlib", "json", "math", "struct", "sys", "tomllib", "pathlib"}
+
+
+def validated(run):
+    """Return the exit status of the validator, and its lines."""
+    done = subprocess.run([sys.executable, VALIDATOR, run], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_the_validator_uses_none_of_our_code():
+    imports = [
+        node for node in ast.walk(ast.parse(VALIDATOR.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {getattr(node, "module", None) or node.names[0].name for node in imports}
+    assert names == OF_PYTHON | {"numpy"}
+
+
+def test_a_finished_run_keeps_the_format(run_copy):
+    append_verdicts(run_copy / "verdicts.jsonl", [Verdict("a", "six", "boxes", ((1.0, 2.0, 3.0, 4.0),))])
+    with (run_copy / "verdicts.jsonl").open("a") as file:
+        file.write('{"picture": "b"')  # the power fails
+    status, lines = validated(run_copy)
+    assert (status, lines[-1][-16:]) == (0, " 0 rules broken."), lines
+
+
+@pytest.mark.parametrize("extras", [["--refine", "1"], ["--pca", "8"], ["--set=features.dtype=bfloat16"]], ids=str)
+def test_runs_with_refinement_components_and_other_types_keep_it(digits, fast, tmp_path, command, extras):
+    line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--quiet", *fast, *extras]
+    assert command(*line).status == 0
+    assert validated(tmp_path / "RUN")[0] == 0
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
+def test_files_of_released_versions_keep_it(version):
+    assert validated(ROOT / "tests" / "compatibility" / version)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shards/trainval/0000001.safetensors",
+        "models/six.safetensors",
+        "heldout/six.safetensors",
+        "folds/six.safetensors",
+        "detections/test/comp3_det_test_six.txt",
+    ],
+)
+@pytest.mark.parametrize("place", [-2, 300])
+def test_it_finds_the_damage_that_verify_finds(run_copy, command, name, place):
+    path = run_copy / name
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    status, lines = validated(run_copy)
+    assert status == 1
+    assert any(str(path if path.suffix != ".txt" else path.parent) in line for line in lines)
+    assert str(path) in command("verify", "--out", run_copy, "--repair").err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("evaluation.json", "{}"),
+        ("run.toml", "="),
+        (".lapsvm-files", "other 1\n"),
+        ("verdicts.jsonl", '{"verdict": 1}\n'),
+    ],
+)
+def test_it_names_other_files_that_break_a_rule(run_copy, name, content):
+    (run_copy / name).write_text(content)
+    status, lines = validated(run_copy)
+    assert status == 1
+    assert any(name in line for line in lines)
+
+
+def test_an_empty_folder_is_no_run(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert validated(tmp_path / "empty")[0] == 1
+    shutil.rmtree(tmp_path / "empty")

@@ -1,0 +1,41 @@
+"""A run on the layout of MVTec AD: what its first lines say, and that training sees no mask."""
+
+import json
+import shutil
+
+OPTIONS = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
+
+
+def test_the_first_lines_say_the_split(command, product, tmp_path):
+    said = command("run", "--data", "mvtec", "--root", product, "--out", tmp_path / "RUN", *OPTIONS).err
+    lines = said.splitlines()
+    assert "set trainval: 36 pictures; positive: bar 6, spot 6; of no class: 24 (folder good)" in lines
+    assert "set test: 24 pictures; positive: bar 6, spot 6; of no class: 12 (folder good)" in lines
+    split = next(line for line in lines if line.startswith("split: "))
+    assert "half of the pictures of each folder of test join training" in split
+    assert lines.index(split) < next(row for row, line in enumerate(lines) if line.startswith("before it starts"))
+
+
+def test_boxes_of_masks_are_those_of_evaluation(inspected):
+    sets = json.loads((inspected / "evaluation.json").read_text())["sets"]
+    assert sets["test"]["with_boxes"] == sets["test"]["pictures"] == 24
+    assert {name: row["npos"] for name, row in sets["test"]["classes"].items()} == {"bar": 6, "spot": 6}
+    assert all(row["corloc"] is not None for row in sets["trainval"]["classes"].values())
+
+
+def test_training_sees_no_mask(inspected, product, made, command, tmp_path):
+    root = shutil.copytree(product, tmp_path / "product")
+    shutil.rmtree(root / "ground_truth")
+    result = command("run", "--data", "mvtec", "--root", root, "--out", tmp_path / "RUN", *OPTIONS)
+    assert result.status == 0, result.err
+    assert "no boxes are known" in result.err
+    patterns = "shards/*/*.safetensors", "models/*.safetensors", "heldout/*.safetensors", "detections/*/*.txt"
+    assert made(tmp_path / "RUN", *patterns) == made(inspected, *patterns)
+
+
+def test_a_broken_mask_is_named_before_the_first_stage(refused, product, tmp_path):
+    root = shutil.copytree(product, tmp_path / "product")
+    (root / "ground_truth/spot/003_mask.png").write_bytes(b"broken")
+    line = refused("run", "--data", "mvtec", "--root", root, "--out", tmp_path / "RUN", *OPTIONS)
+    assert "003_mask.png does not open" in line
+    assert not (tmp_path / "RUN/shards").exists()
