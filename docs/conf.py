@@ -26,6 +26,7 @@ napoleon_use_ivar = True  # an attribute is documented once, where the class is
 
 html_theme = "furo"
 html_title = "lapsvm"
+html_extra_path = ["llms.txt", "../SKILL.md"]  # for programs that read the site
 html_show_sourcelink = False
 html_copy_source = False
 

@@ -1,5 +1,7 @@
 """The build: which kernels are compiled, and how."""
 
+import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -45,7 +47,7 @@ def test_the_compiled_kernel_is_in_use():
 
 def test_a_run_tests_the_build_that_it_is_for():
     expected = os.environ.get("LAPSVM_EXPECT_SITE")
-    for site in ("debug-site", "asan-site", "tsan-site"):
+    for site in ("asan-site", "tsan-site"):
         assert (site in boxes.__file__) == (site == expected)
 
 
@@ -110,3 +112,22 @@ def test_equal_sources_give_an_equal_archive(tmp_path):
         archives += [path.read_bytes() for path in (folder / "dist").iterdir()]
         time.sleep(1.1)  # the times of an archive have seconds
     assert archives[0] == archives[1]
+
+
+@pytest.mark.skipif(find_spec("Cython") is None, reason="what builds the kernels is not installed")
+def test_a_wheel_says_what_it_is_made_of(tmp_path, monkeypatch):
+    from setuptools.dist import Distribution
+
+    monkeypatch.chdir(SOURCE)
+    spec = importlib.util.spec_from_file_location("lapsvm_setup", SOURCE / "setup.py")
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    distribution = Distribution({"name": "lapsvm", "version": "1.2.3", "install_requires": ["numpy>=2.0", "a-b.c"]})
+    build.WheelWithBill(distribution).write_wheelfile(str(tmp_path))
+    bill = json.loads((tmp_path / "sboms" / "lapsvm.cdx.json").read_text())
+    assert (bill["bomFormat"], bill["metadata"]["component"]["purl"]) == ("CycloneDX", "pkg:pypi/lapsvm@1.2.3")
+    refs = [one["bom-ref"] for one in bill["components"]]
+    assert refs == ["compiled cython", "compiled numpy", "a-b.c", "numpy"]
+    assert bill["dependencies"] == [{"ref": "lapsvm", "dependsOn": refs}]
+    assert all(one["purl"].startswith("pkg:pypi/") for one in bill["components"])
+    assert (tmp_path / "WHEEL").is_file()

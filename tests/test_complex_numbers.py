@@ -8,7 +8,7 @@ from lapsvm import boxes, detection, evaluation, ranking
 from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
-from lapsvm.features import PictureWindows, assemble_shard
+from lapsvm.features import Block, PictureWindows, assemble_shard
 from lapsvm.features.projection import Projection, fit_projection
 from lapsvm.models import RankSVM, TopPush
 from lapsvm.ranking.discounts import as_discount
@@ -72,7 +72,7 @@ DOORS = {
     "assemble_shard boxes": lambda: assemble_shard(
         [PictureWindows("a", bad(BOXES), BOXES, "00", (9, 9))], {}, "float32"
     ),
-    "fit_projection": lambda: fit_projection([bad(BOXES)], [4], 2),
+    "fit_projection": lambda: fit_projection([bad(BOXES)], [Block(4)], 2),
     "Projection": lambda: Projection((np.eye(4, dtype=np.float32),), (1.0,), (False,)).unfold(bad(np.ones(4))),
 }
 

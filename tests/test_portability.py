@@ -31,7 +31,7 @@ IMPORT_ALL = """
 import importlib, pkgutil
 import lapsvm
 
-OPTIONAL = {"dask", "distributed", "onnx", "onnxruntime", "torch", "faster_coco_eval", "matplotlib"}
+OPTIONAL = {"dask", "distributed", "onnx", "onnxruntime", "torch", "triton", "faster_coco_eval", "matplotlib"}
 for module in pkgutil.walk_packages(lapsvm.__path__, "lapsvm."):
     try:
         if not module.name.endswith("__main__"):

@@ -44,10 +44,15 @@ PUBLIC = {  # public names whose further parameters have names and defaults
 }  # fmt: skip
 
 
+def is_kernel(node):
+    """Return whether a function is compiled by Triton: it takes no objects either."""
+    return any("triton.jit" in ast.unparse(one) for one in node.decorator_list)
+
+
 def crowded(tree, owner=""):
     """Yield the functions with too many parameters as Class.name."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and not is_kernel(node):
             named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             if sum(argument.arg not in ("self", "cls") for argument in named) > PARAMETERS:
                 yield f"{owner}{node.name}"

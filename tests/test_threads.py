@@ -110,7 +110,7 @@ DOORS = {
         *pool_rings(CELLS, BOXES / 8),
         window_lengths(CELLS, BOXES / 8),
     ),
-    "halves": lambda: narrowed(CELLS[0], np.float16),
+    "float16": lambda: narrowed(CELLS[0], np.float16),
     "simplex": lambda: solve_simplex_qp(GRAM, WEIGHTS[:40], 3.0),
     "toppush": balanced,
     "matching": matched,

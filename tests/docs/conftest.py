@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
+from lapsvm.pipelines.run.recipes import BEST
 from PIL import Image
 
 FAST = [
@@ -107,6 +108,12 @@ def run_lapsvm(*arguments: str) -> None:
     with pytest.raises(SystemExit) as end:
         main([*arguments])
     assert end.value.code in (0, None), arguments
+
+
+@pytest.fixture(autouse=True)
+def _small_sizes(monkeypatch):
+    """Let the recipe show networks small pictures as small ones: these pages are about commands."""
+    monkeypatch.setitem(BEST, "features.sizes", (160, 240))
 
 
 @pytest.fixture(scope="session")

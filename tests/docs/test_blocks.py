@@ -15,6 +15,7 @@ from lapsvm.windows import METHODS
 
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "review_boxes", "use_the_boxes")]
+DEFECTS = DOCS / "tutorial" / "defects.md"  # a tutorial of its own, with pictures of its own
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -32,8 +33,8 @@ def runs(page):
 HOWTO = [page for page in sorted((DOCS / "howto").glob("*.md")) if runs(page)]
 
 
-def run_command(words, lapsvm):
-    """Run one command of a console block in the current folder."""
+def run_command(words, lapsvm, more=()):
+    """Run one command of a console block in the current folder; `more` are arguments that a script gets besides."""
     variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z]+=", word))
     name, *arguments = words[len(variables) :]
     if [name, *arguments[:1]] == ["pip", "install"]:  # not run: the tests' environment has every extra
@@ -49,7 +50,7 @@ def run_command(words, lapsvm):
         assert name == "python", words
         script = DOCS.parent / arguments[0]
         assert script.is_file(), words
-        subprocess.run([sys.executable, script, *arguments[1:]], check=True, capture_output=True)
+        subprocess.run([sys.executable, script, *arguments[1:], *more], check=True, capture_output=True)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def _registered_methods():
     METHODS.update(before)
 
 
-def run_page(page, lapsvm):
+def run_page(page, lapsvm, more=()):
     """Run the blocks of a page in the current folder; a first line `# NAME` in a block names a file that it shows."""
     names = {"__name__": "__main__"}
     for language, text in blocks(page):
@@ -73,7 +74,7 @@ def run_page(page, lapsvm):
             lines = re.findall(r"^\$ (.*(?:\\\n.*)*)", text, flags=re.MULTILINE)
             assert lines, text
             for line in lines:
-                run_command(shlex.split(line.replace("\\\n", " ")), lapsvm)
+                run_command(shlex.split(line.replace("\\\n", " ")), lapsvm, more)
 
 
 @pytest.mark.slow
@@ -89,8 +90,21 @@ def test_the_tutorial_runs(inputs, lapsvm, tmp_path, monkeypatch):
 
 
 def test_the_tutorial_has_no_further_page():
-    known = {"index.md", "install.md", *(page.name for page in TUTORIAL)}
+    known = {"index.md", "install.md", DEFECTS.name, *(page.name for page in TUTORIAL)}
     assert {page.name for page in (DOCS / "tutorial").glob("*.md")} == known
+
+
+@pytest.mark.slow
+def test_the_page_on_defects_runs_with_fewer_pictures(lapsvm, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_page(DEFECTS, lapsvm, more=("--defects", "10"))
+    said = capsys.readouterr().err
+    assert "split: half of the pictures of each folder of test join training" in said
+    assert "new/monday/0-good.png: " in said
+    assert (tmp_path / "PRODUCT/models/threshold.json").is_file()
+    assert (tmp_path / "drawn/monday/1-scratch.heatmap.png").is_file()
+    assert (tmp_path / "new/tuesday/3-hole.png").is_file()
+    assert (tmp_path / "detector.onnx").is_file()
 
 
 @pytest.mark.slow
@@ -101,7 +115,7 @@ def test_the_blocks_of_a_page_run(page, inputs, lapsvm, tmp_path, monkeypatch):
     run_page(page, lapsvm)
 
 
-@pytest.mark.parametrize("page", [*TUTORIAL, *HOWTO], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*TUTORIAL, DEFECTS, *HOWTO], ids=lambda page: page.stem)
 def test_commands_stand_in_console_blocks(page):
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     assert not re.search(r"^\s*\$ ", text, flags=re.MULTILINE)

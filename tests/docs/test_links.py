@@ -14,14 +14,12 @@ SITE = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 NOTEBOOK = sorted((ROOT / "research").rglob("*.md"))
-OF_THE_PROGRAM = [page for page in PAGES if "measurements" not in page.parts]  # those tell of earlier states, too
 OF_OTHER_PROGRAMS = {"--memory-limit", "--inplace", "--no-compile"}
 FILE_SUFFIXES = {".yaml", ".txt", ".npy"}  # data.yaml is no setting
 SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
 
 
 CODE = ("lapsvm", "pipelines", "datasets", "cython_ext", "benchmarks", "examples", "tests")
-GONE = {"benchmarks/passes/early.py"}  # with what it measured: docs/measurements/archive/tried_and_dropped.md
 CODE_SUFFIXES = {".py", ".pyx", ".pyi", ".pxd", ".h", ".html", ".js", ".css"}
 NAMES_OF_OTHERS = {
     "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT",
@@ -57,6 +55,15 @@ def test_links_to_files_lead_somewhere(page):
     assert [link for link in links(page) if not link.exists()] == []
 
 
+def test_pages_that_the_list_for_programs_names_are_built():
+    """The site's llms.txt links to pages as they are built, and to SKILL.md beside it."""
+    named = LINK.findall((ROOT / "docs/llms.txt").read_text(encoding="utf-8"))
+    assert named[0] == "SKILL.md"
+    pages = [ROOT / "docs" / Path(link).with_suffix(".md") for link in named[1:]]
+    assert [page for page in pages if not page.is_file()] == []
+    assert {page.parent.name for page in pages} >= SHELVES
+
+
 def test_every_research_command_is_listed_with_its_page():
     folder = ROOT / "benchmarks"
     scripts = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if "__main__" in path.read_text()}
@@ -75,11 +82,11 @@ def known_flags():
     scripts = "".join(path.read_text() for name in ("benchmarks", "examples") for path in (ROOT / name).rglob("*.py"))
     annotated = {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): Annotated", scripts, re.MULTILINE)}
     verbs = {flag for option in OPTIONS for flag in option.flags.split("/")}
-    own = {"--help", "--help-all", "--version", "--install-completion", "--show-completion"}
+    own = {"--help", "--help-all", "--help-settings", "--version", "--install-completion", "--show-completion"}
     return verbs | annotated | own | set(re.findall(r'"(--[\w-]+)', scripts))
 
 
-@pytest.mark.parametrize("page", OF_THE_PROGRAM, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_options_and_settings_on_a_page_exist(page):
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"^```console.*?^```|`[^`\n]+`", text, flags=re.DOTALL | re.MULTILINE)
@@ -100,7 +107,7 @@ def words_of_the_code():
     return words | {path.stem for path in paths} | {option.name.upper() for option in OPTIONS}
 
 
-@pytest.mark.parametrize("page", OF_THE_PROGRAM, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_names_on_a_page_exist(page, words_of_the_code):
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     spans = [span.partition("(")[0] for span in re.findall(r"`([A-Za-z_][\w.]*(?:\([^()`\n]*\))?)`", text)]
@@ -126,7 +133,7 @@ def is_name(dotted):
 def test_files_of_the_house_on_a_page_exist(page):
     spans = " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))
     paths = re.findall(rf"(?<![\w/.])((?:{'|'.join(CODE)}|docs)/[\w/.*-]*\w)", spans)
-    assert [path for path in paths if not list(ROOT.glob(path)) and path not in GONE] == []
+    assert [path for path in paths if not list(ROOT.glob(path))] == []
 
 
 def test_every_page_is_reached_from_the_index():

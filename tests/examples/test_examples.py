@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lapsvm.catalog import open_dataset
 from lapsvm.detection import Calibration, Detected, Detector, Predictor
 from lapsvm.detection.onnx_file import FileContent, detector_file
 from lapsvm.detection.onnx_file.content import NetworkPass
@@ -21,7 +22,7 @@ from lapsvm.detection.onnx_file.pooling import MapWeights
 from lapsvm.settings import DetectSettings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FAST = ["--windows", "grid", "--max-windows", "30", "--C", "1", "--quiet"]
+FAST = ["--windows", "grid", "--max-windows", "30", "--sizes", "160", "--C", "1", "--quiet"]
 
 
 def run_example(name, *arguments):
@@ -48,6 +49,23 @@ def pictures(tmp_path_factory):
         for number in range(8):
             save_picture(root / name / f"{number} é.png", rng, bright)
     return root
+
+
+def test_a_drawn_product_has_masks_where_defects_are_and_is_the_same_again(tmp_path):
+    for name in ("one", "two"):
+        run_example("draw_product.py", tmp_path / name / "product", tmp_path / name / "new", "--defects", 4)
+    files = {path.relative_to(tmp_path / "one"): path.read_bytes() for path in (tmp_path / "one").rglob("*.png")}
+    assert files == {
+        path.relative_to(tmp_path / "two"): path.read_bytes() for path in (tmp_path / "two").rglob("*.png")
+    }
+    assert len(set(files.values())) == len(files) == 4 + 8 + 3 * 8 + 8
+    dataset = open_dataset("mvtec", tmp_path / "one/product")
+    assert dataset.classes == ("chip", "scratch", "stain")
+    truth = dataset.ground_truth("test")
+    for record in dataset.records("test"):
+        shown = [name for name, label in record.labels.items() if label > 0]
+        assert [name for name in truth if len(truth[name][record.id].boxes)] == shown
+    assert sorted(path.name for path in (tmp_path / "one/new/tuesday").iterdir())[-1] == "3-hole.png"
 
 
 @pytest.fixture(scope="module")
@@ -300,9 +318,44 @@ def test_an_exported_detector_gives_the_same_boxes_in_cpp(exported, tmp_path):
     assert said(tmp_path / "one.ppm").returncode == 1
 
 
+def test_the_run_of_an_example_keeps_the_written_format(worked):
+    """More runs, and damage: tests/pipelines/run/test_format.py."""
+    assert " 0 rules broken." in run_example("validate_run.py", worked / "run")
+
+
+STUB = """import contextlib, json
+def log(kind, *values): print(json.dumps([kind, *values]))
+def start_run(run_name): log("run", run_name); return contextlib.nullcontext()
+def log_metrics(metrics, step=None): log("metrics", metrics, step)
+def log_artifact(path): log("artifact", path)
+"""
+
+
+def test_figures_and_curves_are_sent(tmp_path):
+    run, stub = tmp_path / "RUN", tmp_path / "stub"
+    run.mkdir()
+    stub.mkdir()
+    (stub / "mlflow.py").write_text(STUB)
+    sets = {"test": {"mean": {"ap_area": 0.5, "image_ap": None}}}
+    (run / "evaluation.json").write_text(json.dumps({"sets": sets}))
+    (run / "history.csv").write_text("class,role,C,step,objective,gap\ncat,final,1.0,3,2.5,0.01\n")
+    command = [sys.executable, EXAMPLES / "experiment_tracking.py", run]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(stub)})
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        ["run", "RUN"],
+        ["metrics", {"test/ap_area": 0.5}, None],
+        ["metrics", {"cat/final/objective": 2.5, "cat/final/gap": 0.01}, 3],
+        ["artifact", str(run / "run.toml")],
+    ]
+    (stub / "mlflow.py").write_text("raise ImportError")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(stub)})
+    assert done.returncode == 2
+    assert done.stderr == "mlflow is not installed: pip install mlflow\n"
+
+
 def test_every_script_is_listed_and_tested():
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    tests = Path(__file__).read_text(encoding="utf-8")
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
     for path in (*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.cpp")):
         assert f"({path.name})" in text
         assert f'"{path.name}"' in tests

@@ -1,0 +1,63 @@
+"""SKILL.md: an agent that follows it gets the answers that it names."""
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from lapsvm.pipelines.commands.verbs import app
+
+SKILL = Path(__file__).parents[2] / "SKILL.md"
+COMMAND = re.compile(r"^\$ lapsvm (.*)", flags=re.MULTILINE)
+OF_A_PERSON = {"figures.address", "figures.new", "figures.verified"}
+"""What `review` answers while it serves or merges, and `evaluate` after that; tests of the review check these."""
+
+
+def text():
+    return SKILL.read_text(encoding="utf-8")
+
+
+def has(answer, name):
+    """Whether an answer has a dotted name."""
+    for key in name.split("."):
+        if not isinstance(answer, dict) or key not in answer:
+            return False
+        answer = answer[key]
+    return True
+
+
+def test_it_says_what_it_is_for():
+    head = re.match(r"---\nname: ([a-z-]+)\ndescription: (.+)\n---\n", text())
+    assert head[1] == "lapsvm"
+    assert len(head[2]) <= 1024
+
+
+def test_every_command_asks_for_an_answer():
+    lines = COMMAND.findall(text())
+    assert {line.split()[0] for line in lines} == {"run", "review", "threshold", "export", "predict", "report"}
+    assert {line.split()[0] for line in lines} <= {command.name for command in app.registered_commands}
+    assert all(line.endswith(" --json") for line in lines)
+
+
+@pytest.mark.slow
+def test_its_commands_print_what_it_says(inputs, lapsvm, tmp_path, monkeypatch, capsys):
+    shutil.copytree(inputs / "pictures", tmp_path / "pictures")
+    shutil.copy(inputs / "photo.jpg", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    answers = []
+    for line in COMMAND.findall(text()):
+        capsys.readouterr()
+        lapsvm(*shlex.split(line.replace("0.05", "0.25")))  # the four pictures of no class promise no share below .2
+        answers.append(json.loads(capsys.readouterr().out))
+        assert answers[-1]["verb"] == line.split()[0]
+        assert all(Path(path).exists() for path in answers[-1]["made"].values())
+    named = set(re.findall(r"`((?:made|figures)\.[\w.]+)`", text())) - OF_A_PERSON
+    assert {name for name in named if not any(has(answer, name) for answer in answers)} == set()
+    listed = re.findall(r"`made`: ([^.]+)\.", text())[0]
+    assert set(re.findall(r"\w+", listed)) <= answers[0]["made"].keys()
+    shape = re.search(r'\[\{("class".*?)\}\]\}', text())[1]
+    pictures = next(answer["figures"]["pictures"] for answer in answers if answer["verb"] == "predict")
+    found = pictures[0]["detections"][0]
+    assert set(re.findall(r'"(\w+)"', shape)) == found.keys() | {"probability"}
