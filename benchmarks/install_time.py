@@ -8,43 +8,45 @@ round may include downloads, later ones find them in pip's cache. "kernels" is `
 --demo it is also `make demo` on another copy, its installation included.
 """
 
-import argparse
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
+from lapsvm.pipelines.cli.study import print_table, study_command
 
 SOURCE = Path(__file__).resolve().parents[1]
 BUILD = ("setuptools", "Cython", "numpy")  # what pyproject.toml asks for to build the kernels
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--extras", default="", help="as in pip's brackets")
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--demo", action="store_true")
-    given = parser.parse_args()
-    print("| what | wall s | CPU s |\n|---|---|---|", flush=True)
-    for _ in range(given.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            measure_install(Path(folder), f".[{given.extras}]" if given.extras else ".")
-            if given.demo:
-                show(
-                    "`make demo`", ["make", "--quiet", "demo", f"PYTHON={sys.executable}"], copied(Path(folder, "demo"))
-                )
+@study_command
+def main(
+    extras: str = "",
+    rounds: int = 1,
+    demo: Annotated[bool, typer.Option("--demo", help="Time make demo, too.")] = False,
+) -> None:
+    """Install the source, with extras as in pip's brackets."""
+    print_table(["what", "wall s", "CPU s"], (row for _ in range(rounds) for row in measured(extras, demo)))
 
 
-def measure_install(folder: Path, named: str) -> None:
-    """Install a copy into a fresh environment, then build its kernels alone."""
-    source, python = copied(folder / "source"), fresh(folder / "venv")
-    pip = [python, "-m", "pip", "--quiet", "install", "-c", "constraints.txt"]
-    show(f"`pip install {named}`", [*pip, named], source)
-    subprocess.run([*pip, *BUILD], cwd=source, check=True)
-    show("kernels", [python, "setup.py", "--quiet", "build"], copied(folder / "kernels"))
+def measured(extras: str, demo: bool) -> Iterator[list[str]]:
+    """Install a copy into a fresh environment, then build its kernels alone; yield the row of each."""
+    named = f".[{extras}]" if extras else "."
+    with tempfile.TemporaryDirectory() as folder:
+        source, python = copied(Path(folder, "source")), fresh(Path(folder, "venv"))
+        pip = [python, "-m", "pip", "--quiet", "install", "-c", "constraints.txt"]
+        yield timed(f"`pip install {named}`", [*pip, named], source)
+        subprocess.run([*pip, *BUILD], cwd=source, check=True)
+        yield timed("kernels", [python, "setup.py", "--quiet", "build"], copied(Path(folder, "kernels")))
+        if demo:
+            line = ["make", "--quiet", "demo", f"PYTHON={sys.executable}"]
+            yield timed("`make demo`", line, copied(Path(folder, "demo")))
 
 
 def copied(folder: Path) -> Path:
@@ -62,12 +64,12 @@ def fresh(folder: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-def show(what: str, line: Sequence[str], folder: Path) -> None:
-    """Run a command in a folder, and print its seconds as a row."""
+def timed(what: str, line: Sequence[str], folder: Path) -> list[str]:
+    """Run a command in a folder, and return the row of its seconds."""
     before, started = spent(), time.perf_counter()
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run(line, cwd=folder, env=clean, stdout=subprocess.DEVNULL, check=True)
-    print(f"| {what} | {time.perf_counter() - started:.0f} | {spent() - before:.0f} |", flush=True)
+    return [what, f"{time.perf_counter() - started:.0f}", f"{spent() - before:.0f}"]
 
 
 def spent() -> float:

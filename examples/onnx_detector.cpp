@@ -55,32 +55,32 @@ Picture read_picture(const std::string& path) {
   return picture;
 }
 
-/** Return a tensor over values that live as long as it is used. */
-template <typename T>
-Ort::Value tensor(T* values, size_t n_values, const std::vector<int64_t>& shape) {
+/** Return a tensor over the pixels of a picture that lives as long as it is used. */
+Ort::Value picture_tensor(Picture& picture) {
   static const auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
-  return Ort::Value::CreateTensor<T>(memory, values, n_values, shape.data(), shape.size());
+  const std::array<int64_t, 3> shape{picture.height, picture.width, 3};
+  return Ort::Value::CreateTensor<uint8_t>(memory, picture.pixels.data(), picture.pixels.size(), shape.data(),
+                                           shape.size());
 }
 
 /** Print the boxes of a picture as JSON; `class` is an index into the exported classes. */
 void print_detections(Ort::Session& session, Picture& picture, float least) {
-  int64_t most = 10;  // boxes of a class
-  std::vector<Ort::Value> inputs;
-  inputs.push_back(tensor(picture.pixels.data(), picture.pixels.size(), {picture.height, picture.width, 3}));
-  inputs.push_back(tensor(&least, 1, {1}));
-  inputs.push_back(tensor(&most, 1, {1}));
-  const std::array<const char*, 3> given{"picture", "probability_threshold", "max_boxes"};
+  const Ort::Value input = picture_tensor(picture);
+  const std::array<const char*, 1> given{"picture"};
   const std::array<const char*, 4> wanted{"boxes", "classes", "scores", "probabilities"};
-  const auto found = session.Run(Ort::RunOptions{nullptr}, given.data(), inputs.data(), inputs.size(), wanted.data(),
-                                 wanted.size());
+  const auto found = session.Run(Ort::RunOptions{nullptr}, given.data(), &input, 1, wanted.data(), wanted.size());
   const float* boxes = found[0].GetTensorData<float>();
   const float *scores = found[2].GetTensorData<float>(), *probabilities = found[3].GetTensorData<float>();
   const int64_t* classes = found[1].GetTensorData<int64_t>();
   const size_t n_boxes = found[1].GetTensorTypeAndShapeInfo().GetElementCount();
+  constexpr size_t most = 10;  // boxes of a class, which come the best first
+  const char* separator = "";
   std::cout << std::setprecision(std::numeric_limits<float>::max_digits10) << "[";
   for (size_t row = 0; row < n_boxes; ++row) {
+    if ((row >= most && classes[row - most] == classes[row]) || probabilities[row] < least) continue;
     const float* box = boxes + 4 * row;
-    std::cout << (row ? "," : "") << "{\"class\":" << classes[row];
+    std::cout << separator << "{\"class\":" << classes[row];
+    separator = ",";
     std::cout << ",\"box\":[" << box[0] << "," << box[1] << "," << box[2] << "," << box[3] << "]";
     std::cout << ",\"score\":" << scores[row] << ",\"probability\":";
     if (std::isnan(probabilities[row])) std::cout << "null}";  // a class without calibrated probabilities

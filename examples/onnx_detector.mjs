@@ -23,7 +23,6 @@ function pictureOf(content) {
 
 /** Return the boxes of a picture that have at least a probability; `class` is an index into the exported classes. */
 async function detections(session, picture, least) {
-  // The Node package passes on no inputs that may be left out, such as probability_threshold.
   const found = await session.run({ picture }, ["boxes", "classes", "scores", "probabilities"]);
   const rows = Array.from(found.scores.data, (score, row) => ({
     class: Number(found.classes.data[row]),
@@ -35,5 +34,5 @@ async function detections(session, picture, least) {
 }
 
 const [detector, photo, least] = argv.slice(2);
-const session = await ort.InferenceSession.create(detector, { logSeverityLevel: 3 });
+const session = await ort.InferenceSession.create(detector);
 console.log(JSON.stringify(await detections(session, pictureOf(await readFile(photo)), Number(least ?? 0))));

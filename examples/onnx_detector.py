@@ -17,15 +17,17 @@ import numpy as np
 import onnxruntime
 
 
-def detections(session: Any, pixels: Any, **more: Any) -> list[dict[str, Any]]:
-    """Return the boxes of a picture; `more` are inputs of the file such as windows or max_boxes."""
+def detections(session: Any, pixels: Any, least: float = 0.0, most: int = 10) -> list[dict[str, Any]]:
+    """Return the boxes of a picture, so many of each class, without those of a probability below `least`."""
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
     names = ["boxes", "classes", "scores", "probabilities"]
-    boxes, numbers, scores, probabilities = session.run(names, {"picture": pixels, **more})
+    boxes, numbers, scores, probabilities = session.run(names, {"picture": pixels})
     known = [None if np.isnan(one) else float(one) for one in probabilities]  # JSON knows no NaN
+    places = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)  # in each class, the best first
     return [
         {"class": classes[number], "box": box.tolist(), "score": float(score), "probability": probability}
-        for box, number, score, probability in zip(boxes, numbers, scores, known, strict=True)
+        for box, number, score, probability, place in zip(boxes, numbers, scores, known, places, strict=True)
+        if place < most and not (probability is not None and probability < least)
     ]
 
 
@@ -45,15 +47,10 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=0.0, help="the least probability of a box")
     parser.add_argument("--most", type=int, default=10, help="the largest number of boxes of a class")
     options = parser.parse_args()
-    quiet = onnxruntime.SessionOptions()
-    quiet.log_severity_level = 3  # it warns of every input that may be left out
-    session = onnxruntime.InferenceSession(options.detector, quiet, providers=["CPUExecutionProvider"])
-    limits = {
-        "probability_threshold": np.array([options.least], np.float32),
-        "max_boxes": np.array([options.most], np.int64),
-    }
+    session = onnxruntime.InferenceSession(options.detector, providers=["CPUExecutionProvider"])
     for path in options.pictures:
-        print(json.dumps({"picture": str(path), "detections": detections(session, read_picture(path), **limits)}))
+        found = detections(session, read_picture(path), options.least, options.most)
+        print(json.dumps({"picture": str(path), "detections": found}))
 
 
 if __name__ == "__main__":

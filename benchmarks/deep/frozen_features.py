@@ -1,25 +1,24 @@
-"""Losses on frozen features: a linear layer per loss on CIFAR-10 or, under label noise, also on made-up data.
+"""Losses on frozen features: a linear layer per loss on CIFAR-10, also under label noise.
 
     python benchmarks/deep/frozen_features.py extract --folder DIR --zip FILE
     python benchmarks/deep/frozen_features.py losses --folder DIR     every loss, full batch and batches of 500 and 200
     python benchmarks/deep/frozen_features.py noise --folder DIR      wrong classes in training, batches of 500
-    python benchmarks/deep/frozen_features.py synthetic --folder DIR  wrong labels, a small network learns another one
 
 `extract` reads a zip of JPEG files, train/CLASS/NUMBER.jpg and test/CLASS/NUMBER.jpg. DIR keeps features and results; a
 command that was stopped goes on where it was. One thread; times are process CPU time.
 """
 
-import argparse
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import cifar_features
 import numpy as np
-import synthetic_network
 import torch
+import typer
 from cifar_features import Data
 from head_training import LOSSES, Metrics, Records, Settings, Task, evaluate, measure, train
+from lapsvm.pipelines.cli.study import study_command
 from tables import comparison
 
 TRAINING = 10_000
@@ -29,6 +28,7 @@ SEEDS = range(5)
 NOISE = (0.0, 0.1, 0.2, 0.3)
 NOISE_BATCH = 500
 NOISE_LOSSES = ("BCE", "AP hinge", "AP ramp, direct up", "AP direct down")
+Folder = Annotated[Path, typer.Option(help="Folder of features and results.")]
 
 
 def flipped(classes: torch.Tensor, share: float, rng: np.random.Generator) -> torch.Tensor:
@@ -55,66 +55,39 @@ def head_task(data: Data, loss: str, batch: int, share: float) -> Task:
     return Task(partial(run_head, data, loss, batch, share), key)
 
 
-def synthetic_task(loss: str, share: float) -> Task:
-    key = {"data": "synthetic", "loss": loss, "noise": share, **synthetic_network.describe()}
-    return Task(partial(synthetic_network.run, loss, share), key)
+def extract(
+    folder: Folder, archive: Annotated[Path, typer.Option("--zip", help="JPEG files.")],
+    limit: Annotated[int | None, typer.Option(help="Pictures of each part, to measure the cost.")] = None,
+) -> None:  # fmt: skip
+    """Extract features."""
+    cifar_features.extract(archive, folder, limit)
 
 
-def losses(folder: Path, seeds: range = SEEDS) -> None:
+def losses(folder: Folder) -> None:
+    """Train heads by every loss."""
     data, records = cifar_features.load(folder), Records(folder / "results.jsonl")
     for batch, passes in PASSES.items():
         print(f"\n{'full batch' if batch == FULL else f'batches of {batch}'}, {passes} passes\n")
         tasks = {name: head_task(data, name, batch, 0.0) for name in LOSSES}
-        comparison({name: measure(LOSSES[name], tasks[name], records, seeds) for name in tasks}, "cross-entropy")
+        found = {name: measure(LOSSES[name], task, records, SEEDS, task) for name, task in tasks.items()}
+        comparison(found, "cross-entropy")
 
 
-def noise(folder: Path, seeds: range = SEEDS) -> None:
+def noise(folder: Folder) -> None:
+    """Train heads with some pictures in a wrong class."""
     data, records = cifar_features.load(folder), Records(folder / "results.jsonl")
     for share in NOISE:
         print(f"\n{100 * share:g} % of the training pictures in a wrong class, batches of {NOISE_BATCH}\n")
         found = {}
         for name in NOISE_LOSSES:
-            task, search = (head_task(data, name, NOISE_BATCH, level) for level in (share, chosen_at(share)))
-            found[name] = measure(LOSSES[name], task, records, seeds, search)
+            levels = (share, 0.2 if share else 0.0)  # of the pictures, and of those on which settings are chosen
+            task, search = (head_task(data, name, NOISE_BATCH, level) for level in levels)
+            found[name] = measure(LOSSES[name], task, records, SEEDS, search)
         comparison(found, "BCE")
 
 
-def synthetic(folder: Path, seeds: range = SEEDS) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    records = Records(folder / "results.jsonl")
-    for share in NOISE:
-        print(f"\n{100 * share:g} % of the training labels flipped, full batch, {synthetic_network.PASSES} passes\n")
-        found = {}
-        for name in NOISE_LOSSES:
-            task, search = (synthetic_task(name, level) for level in (share, chosen_at(share)))
-            # each seed has its teacher, and so its settings
-            found[name] = measure(LOSSES[name], task, records, seeds, search, own_search=True)
-        comparison(found, "BCE")
-
-
-def chosen_at(share: float) -> float:
-    """Return the noise under which the settings for a level of noise are chosen: none, or 20 %."""
-    return 0.2 if share else 0.0
-
-
-COMMANDS: dict[str, Callable[[Path], None]] = {"losses": losses, "noise": noise, "synthetic": synthetic}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["extract", *COMMANDS])
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--zip", type=Path)
-    parser.add_argument("--limit", type=int, help="pictures of each part, to measure the cost")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.command == "extract":
-        if options.zip is None:
-            parser.error("extract needs --zip")
-        cifar_features.extract(options.zip, options.folder, options.limit)
-    else:
-        COMMANDS[options.command](options.folder)
-
+main = study_command(extract, losses, noise)
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     main()

@@ -17,7 +17,7 @@ from lapsvm.nn import DirectLoss, RankHingeLoss, RankRampLoss
 from lapsvm.ranking import average_precision, ndcg
 
 Scored = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""A loss of scores (B, K) and labels: classes (B,), or positives (B, K)."""
+"""A loss of scores (B, K) and classes (B,)."""
 
 STEPS = (0.01, 0.03)
 DECAYS = (1.0, 5.0)
@@ -78,9 +78,9 @@ LOSSES = {
 }
 
 
-def positives(labels: torch.Tensor, n_columns: int) -> torch.Tensor:
+def positives(classes: torch.Tensor, n_columns: int) -> torch.Tensor:
     """Return which samples are positive in which column (B, K)."""
-    return labels if labels.ndim == 2 else labels[:, None] == torch.arange(n_columns)
+    return classes[:, None] == torch.arange(n_columns)
 
 
 def train(
@@ -115,9 +115,8 @@ class Metrics(NamedTuple):
 def evaluate(scores: torch.Tensor, labels: torch.Tensor) -> Metrics:
     """Return mean average precision and mean NDCG over the columns, equal scores as in scikit-learn."""
     columns = list(zip(scores.numpy().T, positives(labels, scores.shape[1]).numpy().T, strict=True))
-    return Metrics(
-        *(100 * float(np.mean([metric(*column) for column in columns])) for metric in (average_precision, ndcg))
-    )
+    means = [np.mean([metric(*column) for column in columns]) for metric in (average_precision, ndcg)]
+    return Metrics(*(100 * float(mean) for mean in means))
 
 
 class Records:
@@ -162,22 +161,17 @@ class Task(NamedTuple):
         return records.get(key, lambda: self.run(seed, settings, part)._asdict())
 
 
-def choose(kind: LossKind, task: Task, records: Records, seed: int) -> Settings:
-    """Return the candidate with the best mean AP on the validation split of a seed."""
+def choose(kind: LossKind, task: Task, records: Records) -> Settings:
+    """Return the candidate with the best mean AP on the validation split of `SEARCH_SEED`."""
 
     def value(settings: Settings) -> float:
-        return float(task.record(records, seed, settings, "validation")["ap"])
+        return float(task.record(records, SEARCH_SEED, settings, "validation")["ap"])
 
     best = max((Settings(step, scale, 0.0) for scale in kind.scales for step in STEPS), key=value)
     return max((best, *(best._replace(decay=decay) for decay in DECAYS)), key=value)
 
 
-def measure(
-    kind: LossKind, task: Task, records: Records, seeds: range, search: Task | None = None, own_search: bool = False
-) -> list[dict[str, Any]]:
-    """Return the test records of each seed.
-
-    The settings are chosen on the task `search` (the same by default): on one draw for all, or by each seed on its own.
-    """
-    settings = {seed: choose(kind, search or task, records, seed if own_search else SEARCH_SEED) for seed in seeds}
-    return [task.record(records, seed, settings[seed], "test") for seed in seeds]
+def measure(kind: LossKind, task: Task, records: Records, seeds: range, search: Task) -> list[dict[str, Any]]:
+    """Return the test records of each seed; the settings are chosen on one draw of the task `search`."""
+    settings = choose(kind, search, records)
+    return [task.record(records, seed, settings, "test") for seed in seeds]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from lapsvm.pipelines.cli.study import print_table
 from scipy.stats import t as student
 
 
@@ -14,14 +15,16 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 def comparison(found: dict[str, list[dict[str, Any]]], base: str) -> None:
     """Print a row per loss: its metrics, and the differences to the base, seed by seed; settings are medians."""
-    print("| loss | step, scale, decay | mean AP | sd | minus", base, "| NDCG | sd | minus", base, "| CPU s |")
-    print("|" + "---|" * 9)
-    for name, records in found.items():
-        cells = []
-        for metric in ("ap", "ndcg"):
-            values, others = (np.array([record[metric] for record in rows]) for rows in (records, found[base]))
-            mean, half = interval(values - others)
-            cells += [f"{values.mean():.2f}", f"{values.std(ddof=1):.2f}", f"{mean:+.2f} ± {half:.2f}"]
-        settings = [record["key"]["settings"] for record in records]
-        chosen = ", ".join(f"{value:g}" for value in np.median(settings, axis=0))
-        print("|", " | ".join([name, chosen, *cells, f"{np.median([row['cpu'] for row in records]):.2f}"]), "|")
+    titles = ["loss", "step, scale, decay", "mean AP", "sd", f"minus {base}", "NDCG", "sd", f"minus {base}", "CPU s"]
+    print_table(titles, (loss_row(name, records, found[base]) for name, records in found.items()))
+
+
+def loss_row(name: str, records: list[dict[str, Any]], base: list[dict[str, Any]]) -> list[str]:
+    cells = []
+    for metric in ("ap", "ndcg"):
+        values, others = (np.array([record[metric] for record in rows]) for rows in (records, base))
+        mean, half = interval(values - others)
+        cells += [f"{values.mean():.2f}", f"{values.std(ddof=1):.2f}", f"{mean:+.2f} ± {half:.2f}"]
+    chosen = np.median([record["key"]["settings"] for record in records], axis=0)
+    seconds = np.median([record["cpu"] for record in records])
+    return [name, ", ".join(f"{value:g}" for value in chosen), *cells, f"{seconds:.2f}"]

@@ -11,20 +11,23 @@ A row is a correlation, or the runs, and a number of verdicts: the mean and the 
 interval and of the one with scores, and the mean width of the second, divided by that of the first.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from statistics import fmean
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import typer
+from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 from lapsvm.pipelines.results.held_out import read_held_out
-from lapsvm.pipelines.results.known_boxes import known_boxes
+from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.results.verified import score_evidence, share_interval
 from lapsvm.pipelines.run.context import RunContext
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.boxes import iou
+from lapsvm.errors import StageError
 
 SIZES, VERDICTS = (30, 80, 300), (5, 10, 20)
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -49,29 +52,27 @@ class Measured(NamedTuple):
     scored_width: float
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
-    parser.add_argument("--draws", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    rng = np.random.default_rng(given.seed)
+@study_command
+def main(
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="RUN")] = None, draws: int = 300, seed: int = 0
+) -> None:
+    """Measure the coverage of both intervals."""
+    rng = np.random.default_rng(seed)
     kinds = {f"{wanted:+.1f}": list(made_classes(wanted, rng)) for wanted in CORRELATIONS}
-    if given.runs:
-        kinds["runs"] = [pictures for run in given.runs for pictures in classes_of(run)]
-    print("| correlation | verdicts | classes | Wilson: mean, least | with scores: mean, least | width |")
-    print("|---|---|---|---|---|---|")
-    for kind, classes in kinds.items():
-        for number in VERDICTS:
-            rows = [measured(one, number, given.draws, rng) for one in classes if len(one.right) > number]
-            print(f"| {kind} | {number} | {len(rows)} | {_cells(rows)} |", flush=True)
+    if runs:
+        kinds["runs"] = [pictures for run in runs for pictures in classes_of(run)]
+    titles = ["correlation", "verdicts", "classes", "Wilson: mean, least", "with scores: mean, least", "width"]
+    print_table(titles, (row for kind, classes in kinds.items() for row in rows_of(kind, classes, draws, rng)))
 
 
-def _cells(rows: list[Measured]) -> str:
-    plain, scored, *_ = map(np.array, zip(*rows, strict=True))
-    width = np.mean([row.scored_width / row.plain_width for row in rows])
-    return f"{plain.mean():.3f}, {plain.min():.2f} | {scored.mean():.3f}, {scored.min():.2f} | {width:.3f}"
+def rows_of(kind: str, classes: list[Pictures], draws: int, rng: np.random.Generator) -> Iterator[list[Cell]]:
+    """Yield a row for each number of verdicts."""
+    for number in VERDICTS:
+        rows = [measured(one, number, draws, rng) for one in classes if len(one.right) > number]
+        if rows:
+            plain, scored, *_ = map(np.array, zip(*rows, strict=True))
+            coverage = (f"{values.mean():.3f}, {values.min():.2f}" for values in (plain, scored))
+            yield [kind, number, len(rows), *coverage, fmean(row.scored_width / row.plain_width for row in rows)]
 
 
 def made_classes(correlation: float, rng: np.random.Generator) -> Iterator[Pictures]:
@@ -93,12 +94,12 @@ def made_class(size: int, number: int, correlation: float, rng: np.random.Genera
 
 def classes_of(run: Path) -> Iterator[Pictures]:
     """Yield the classes of a finished run: held-out boxes of positive pictures, compared with annotated ones."""
-    context = RunContext.opened(run, "evaluate", quiet=True)
-    known = known_boxes(context, context.settings.data.train_set)
+    stored = RunContext.opened(run, "evaluate", quiet=True).stored
+    known = known_boxes(BoxSource.of(stored), stored.train_set)
     if known is None:
-        raise SystemExit(f"run {run} must have annotated boxes of its training pictures.")
+        raise StageError(f"run {run} must have annotated boxes of its training pictures.")
     for name, truth in known.truth.items():
-        held_out = read_held_out(context.run, name)
+        held_out = read_held_out(stored.folder, name)
         if held_out is None:
             continue
         rows = [row for row in np.flatnonzero(held_out.y > 0) if len(truth[held_out.ids[row]].boxes)]

@@ -5,11 +5,12 @@ is of the final models, which see no box either.
 """
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import typer
+from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
@@ -32,9 +33,10 @@ class Shown(NamedTuple):
     steps: tuple[str, ...]
 
 
-def main(outs: Iterable[str]) -> None:
+@study_command
+def main(outs: Annotated[list[Path], typer.Argument(metavar="OUT")]) -> None:
     """Print the table, and the classes below it."""
-    shown = [one for out in outs for one in shown_steps(Path(out))]
+    shown = [one for out in outs for one in shown_steps(out)]
     print(table(shown))
     for one in sorted(shown, key=lambda one: one.corloc):
         print(f"{one.set_name} {one.class_name}: CorLoc {one.corloc:.3f}: {', '.join(one.steps) or 'none'}")
@@ -67,4 +69,4 @@ def table(shown: Iterable[Shown]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

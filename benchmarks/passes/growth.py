@@ -7,11 +7,12 @@ in which as many threads sum the same bytes, the other that in which BLAS does a
 are in its cache. CPU seconds, works by turns, the least of the rounds. Needs 11 GB for ten million windows.
 """
 
-import argparse
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from bags_pass import summing
-from timing import minimum_times
+from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 
 from lapsvm.bags import Bags
 
@@ -20,25 +21,26 @@ DIM, WINDOWS, CLASSES = 512, 1_000_000, 20  # where one of them grows, the other
 BLOCK = 512  # rows and columns of the products that BLAS does
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--largest", type=int, default=10_000_000, help="windows")
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
-    print(
-        "| windows | features | classes | GB | 10^9 products | sum of bytes | BLAS | pass | times the greater floor |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+@study_command
+def main(largest: int = 10_000_000, rounds: int = 5) -> None:
+    """Measure passes over at most so many windows."""
+    titles = "windows|features|classes|GB|10^9 products|sum of bytes|BLAS|pass|times the greater floor"
+    print_table(titles.split("|"), rows(largest, rounds))
+
+
+def rows(largest: int, rounds: int) -> Iterator[list[Cell]]:
+    """Yield the rows of the table."""
     for n_windows in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000):
-        if n_windows <= given.largest:
-            measure(n_windows, DIM, (1, CLASSES), given.rounds)
-    measure(WINDOWS, DIM, (1, 5, CLASSES, 80), given.rounds)
+        if n_windows <= largest:
+            yield from measured(n_windows, DIM, (1, CLASSES), rounds)
+    few = min(WINDOWS, largest)
+    yield from measured(few, DIM, (1, 5, CLASSES, 80), rounds)
     for dim in (256, 1024, 2048, 4096):
-        measure(WINDOWS * DIM // dim, dim, (1, CLASSES), given.rounds)
+        yield from measured(few * DIM // dim, dim, (1, CLASSES), rounds)
 
 
-def measure(n_windows: int, dim: int, classes: tuple[int, ...], rounds: int) -> None:
-    """Print a row for each number of classes."""
+def measured(n_windows: int, dim: int, classes: tuple[int, ...], rounds: int) -> Iterator[list[Cell]]:
+    """Yield a row for each number of classes."""
     rng, n_windows = np.random.default_rng(0), n_windows // PER_BAG * PER_BAG
     features = np.resize(rng.standard_normal((2000, dim)).astype(np.float16), (n_windows, dim))
     bags = Bags(features, np.arange(0, n_windows + 1, PER_BAG))
@@ -47,13 +49,34 @@ def measure(n_windows: int, dim: int, classes: tuple[int, ...], rounds: int) -> 
     for k in classes:
         weights = rng.standard_normal((dim, k))
         works[f"{k}"] = lambda weights=weights: bags.best(weights)  # type: ignore[misc]
-    seconds = {name: cpu for name, (_, cpu) in minimum_times(works, rounds).items()}
+    seconds = least_seconds(works, rounds)
     for k in classes:
         products = n_windows * dim * k
         floors = seconds["bytes"], seconds["BLAS"] * products / (8 * BLOCK**3)
-        row = [f"{n_windows:,}", f"{dim:,}", f"{k}", f"{features.nbytes / 1e9:.2f}", f"{products / 1e9:.1f}"]
-        row += [f"{one:.3f}" for one in (*floors, seconds[f"{k}"])] + [f"{seconds[f'{k}'] / max(floors):.1f}"]
-        print("| " + " | ".join(row) + " |", flush=True)
+        times = [*floors, seconds[f"{k}"], f"{seconds[f'{k}'] / max(floors):.1f}"]
+        yield [f"{n_windows:,}", dim, k, f"{features.nbytes / 1e9:.2f}", f"{products / 1e9:.1f}", *times]
+
+
+def summing(features: np.ndarray, threads: int) -> Callable[[], object]:
+    """Return the work of summing the bytes as 64-bit integers."""
+    parts = np.array_split(features.reshape(-1).view(np.uint64), threads)
+
+    def work() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(np.sum, parts))
+
+    return work
+
+
+def least_seconds(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the least CPU seconds of each function over `rounds`; every round calls each one once."""
+    found = dict.fromkeys(works, np.inf)
+    for _ in range(rounds):
+        for name, work in works.items():
+            start = time.process_time()
+            work()
+            found[name] = min(found[name], time.process_time() - start)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The whole job at the size of VOC2007, rehearsed with pictures that are mixed from those that are there.
 
-    python benchmarks/pictures/voc_rehearsal.py DATA OUT [--share 1] [--jobs 2] [--kill] [OPTIONS OF lapsvm run]
-    python benchmarks/pictures/voc_rehearsal.py DATA OUT --lose-workers --again --executor dask --jobs 2
+    python benchmarks/pictures/voc_rehearsal.py DATA OUT [--share 1] [--jobs 2] [--kill] [-- OPTIONS OF lapsvm run]
+    python benchmarks/pictures/voc_rehearsal.py DATA OUT --lose-workers --again --jobs 2 -- --executor dask
 
 DATA holds ``voc2007_text`` (the official lists and boxes) and ``voc2007_vehicles_cat`` (some of the pictures). Pictures
 that are not there become mixtures of mirrored crops of those that are, under the official ids, with the official
@@ -19,16 +19,21 @@ import signal
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
-from xml.sax.saxutils import escape
+from typing import Annotated
 
 import numpy as np
 import psutil
+import typer
+from lapsvm.datasets.voc_writer import annotation
+from lapsvm.pipelines.cli.study import print_table, study_command
 from PIL import Image
+
+from lapsvm.errors import StageError
+from lapsvm.voc_files import VocObject
 
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
@@ -42,35 +47,31 @@ LATER = 10.0  # seconds from a stage's first file until something is killed
 MADE = ("first", "folds", "models", "heldout", "detections")  # parts of a run that depend on all shards
 
 
-def main() -> None:
+@study_command
+def main(
+    data: Path,
+    out: Path,
+    options: Annotated[list[str] | None, typer.Argument(help="Those of lapsvm run, after --.")] = None,
+    share: Annotated[float, typer.Option(help="Of the pictures of each set.")] = 1.0,
+    jobs: int = os.cpu_count() or 1,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill the run twice, and go on.")] = False,
+    lose_workers: Annotated[bool, typer.Option("--lose-workers", help="Kill a worker in stages with some.")] = False,
+    repeat: Annotated[bool, typer.Option("--again", help="Make parts again without workers, and compare.")] = False,
+) -> None:
     """Make the pictures, run the job, print the table."""
-    given = _arguments()
-    root, run = given.out / "voc", given.out / "RUN"
-    write_pictures(given.data, root, given.share)
+    root, run = out / "voc", out / "RUN"
+    write_pictures(data, root, share)
     command = [sys.executable, "-m", "lapsvm", "run", "--data", "voc", "--root", str(root), "--out", str(run)]
-    command += ["--jobs", str(given.jobs), *given.options]
-    stops = [run / "shards", run / "first"] if given.kill else []
-    losses = [run / "shards", run / "training", run / "first"] if given.lose_workers else []
+    command += ["--jobs", str(jobs), *(options or ())]
+    stops = [run / "shards", run / "first"] if kill else []
+    losses = [run / "shards", run / "training", run / "first"] if lose_workers else []
     peak, wall = 0, 0.0
     for stop in [*stops, None]:
         used, seconds = watched(command, [] if stop is None else [stop], losses)
         peak, wall = max(peak, used), wall + seconds
-    print(table(run, peak, wall))
-    if given.again:
-        print(again(run, given.out / "AGAIN"))
-
-
-def _arguments() -> Namespace:
-    parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--share", type=float, default=1.0, help="of the pictures of each set")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--kill", action="store_true", help="kill the run twice, and go on")
-    parser.add_argument("--lose-workers", action="store_true", help="kill a worker process in each stage that has some")
-    parser.add_argument("--again", action="store_true", help="make parts of the run again without workers, and compare")
-    given, given.options = parser.parse_known_args()
-    return given
+    print_times(run, peak, wall)
+    if repeat:
+        print(again(run, out / "AGAIN"))
 
 
 def write_pictures(data: Path, root: Path, share: float) -> None:
@@ -95,16 +96,16 @@ def _thinned(ids: list[str], share: float) -> list[str]:
     return [ids[index] for index in np.linspace(0, len(ids) - 1, max(2, round(share * len(ids)))).astype(int)]
 
 
-def _boxes(folder: Path) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
-    """Yield id, [(class, corners)] of the text files."""
+def _boxes(folder: Path) -> Iterator[tuple[str, list[VocObject]]]:
+    """Yield the id and the objects of each picture in the text files."""
     for file in ("voc2007.txt", "voc2007test.txt"):
         for line in (folder / file).read_text().splitlines():
-            name, *numbers = line.split()
-            objects = [(CLASSES[int(numbers[i + 4])], numbers[i : i + 4]) for i in range(0, len(numbers), 5)]
-            yield name.removesuffix(".jpg"), objects
+            name, *words = line.split()
+            objects = np.array(words, dtype=int).reshape(-1, 5).tolist()
+            yield name.removesuffix(".jpg"), [VocObject(CLASSES[number], box, False) for *box, number in objects]
 
 
-def _write_picture(root: Path, one: str, real: Path, sources: list[Path], objects: list[tuple[str, list[str]]]) -> None:
+def _write_picture(root: Path, one: str, real: Path, sources: list[Path], objects: list[VocObject]) -> None:
     target = root / "JPEGImages" / f"{one}.jpg"
     if not target.is_file() and (real / target.name).is_file():
         shutil.copyfile(real / target.name, target)
@@ -112,19 +113,12 @@ def _write_picture(root: Path, one: str, real: Path, sources: list[Path], object
         mixture(int(one), sources, _size(objects)).save(target, quality=92)
     with Image.open(target) as picture:
         width, height = picture.size
-    parts = "".join(
-        f"<object><name>{escape(name)}</name><difficult>0</difficult><bndbox>"
-        + "".join(f"<{key}>{value}</{key}>" for key, value in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
-        + "</bndbox></object>"
-        for name, box in objects
-    )
-    size = f"<size><width>{width}</width><height>{height}</height><depth>3</depth></size>"
-    (root / "Annotations" / f"{one}.xml").write_text(f"<annotation>{size}{parts}</annotation>\n")
+    (root / "Annotations" / f"{one}.xml").write_text(annotation(one, (height, width), objects), encoding="utf-8")
 
 
-def _size(objects: list[tuple[str, list[str]]]) -> tuple[int, int]:
+def _size(objects: list[VocObject]) -> tuple[int, int]:
     """Return the usual width and height that hold the objects."""
-    right, bottom = (max((int(box[axis]) for _, box in objects), default=0) for axis in (2, 3))
+    right, bottom = (max((item.corners[axis] for item in objects), default=0) for axis in (2, 3))
     return (LONG if right > SHORT or bottom <= SHORT else SHORT), (LONG if bottom > SHORT else SHORT)
 
 
@@ -138,9 +132,8 @@ def mixture(seed: int, sources: list[Path], size: tuple[int, int]) -> Image.Imag
 def _crop(file: Path, size: tuple[int, int], rng: np.random.Generator) -> Image.Image:
     with Image.open(file) as picture:
         left, top = (rng.uniform(0, 0.3) * side for side in picture.size)
-        part = picture.convert("RGB").resize(
-            size, box=(left, top, left + 0.7 * picture.width, top + 0.7 * picture.height)
-        )
+        right, bottom = left + 0.7 * picture.width, top + 0.7 * picture.height
+        part = picture.convert("RGB").resize(size, box=(left, top, right, bottom))
     return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if rng.random() < 0.5 else part
 
 
@@ -164,7 +157,7 @@ def watched(command: list[str], stops: list[Path], losses: list[Path]) -> tuple[
         for killer in killers:
             killer.join()
     if process.returncode not in (0, -signal.SIGKILL):
-        raise SystemExit(f"the run ended with status {process.returncode}")
+        raise StageError(f"the run ended with status {process.returncode}.")
     return peak, time.perf_counter() - start
 
 
@@ -200,19 +193,18 @@ def again(run: Path, copy: Path) -> str:
     subprocess.run([sys.executable, "-m", "lapsvm", "run", "--out", str(copy), "--quiet"], check=True)
     names = [file.relative_to(copy) for file in made]
     different = [str(name) for name in names if (copy / name).read_bytes() != (run / name).read_bytes()]
-    return (
-        f"{len(made)} files, {len(shards[::10])} of them shards, were made again in one process; different: {different}"
-    )
+    counts = f"{len(made)} files, {len(shards[::10])} of them shards"
+    return f"{counts}, were made again in one process; different: {different}"
 
 
-def table(run: Path, peak: int, wall: float) -> str:
-    """Return the seconds of each stage, the peak of memory, and the bytes on disk."""
+def print_times(run: Path, peak: int, wall: float) -> None:
+    """Print the seconds of each stage, the peak of memory, and the bytes on disk."""
     timings = json.loads((run / "timings.json").read_text())
-    lines = ["| stage | wall s | CPU s |", "|---|---|---|"]
-    lines += [f"| {name} | {one['seconds']:,.0f} | {one['cpu_seconds']:,.0f} |" for name, one in timings.items()]
+    rows = ([name, f"{one['seconds']:,.0f}", f"{one['cpu_seconds']:,.0f}"] for name, one in timings.items())
+    print_table(["stage", "wall s", "CPU s"], rows)
     disk = {part: size_of(run / part) / 1e9 for part in ("shards", "models", "detections", "page")}
     places = ", ".join(f"{part} {size:.2f} GB" for part, size in disk.items())
-    return "\n".join([*lines, f"all: {wall:,.0f} s; peak memory {peak / 1e9:.1f} GB; {places}"])
+    print(f"all: {wall:,.0f} s; peak memory {peak / 1e9:.1f} GB; {places}")
 
 
 def size_of(folder: Path) -> int:

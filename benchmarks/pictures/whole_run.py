@@ -1,10 +1,9 @@
 """Where the time of a run goes: pictures to page with the recipe ``best``, stage by stage and part by part.
 
-    python benchmarks/pictures/whole_run.py [--pictures 300] [--jobs 2] [--from DIR] [--out DIR] [--extractor TEXT]
+    python benchmarks/pictures/whole_run.py [--pictures 300] [--jobs 2] [--out DIR] [--extractor TEXT]
 
-Without ``--from``, photograph-like pictures of 640 x 480 are generated: clouds with structure at every scale, and one
-or two striped shapes whose kind is the label. With it, the pictures of a folder are stretched to that size, labelled by
-turns. Three classes, two thirds of the pictures in trainval and one in test.
+Photograph-like pictures of 640 x 480 are generated: clouds with structure at every scale, and one or two striped shapes
+whose kind is the label. Three classes, two thirds of the pictures in trainval and one in test.
 
 Printed are wall and CPU seconds of each stage, and the CPU seconds per picture of each part of extraction: those of
 the thread that runs it, so other programs hardly change them. Floors are the parts of extraction that other libraries
@@ -12,22 +11,20 @@ do (forward passes, decoding), and for the stages after it the time in which the
 all passes of training, the windows once for each class and round in refinement, and once in detection.
 """
 
-import argparse
 import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from shutil import rmtree
 from tempfile import TemporaryDirectory
-from threading import Lock
+from threading import Lock, get_ident
 from time import perf_counter, process_time, thread_time
 from typing import Any
 
 import cv2
 import numpy as np
+from lapsvm.pipelines.cli.study import print_table, study_command
 from PIL import Image
 
 HEIGHT, WIDTH = 480, 640
@@ -70,19 +67,14 @@ def photograph(kind: str, rng: np.random.Generator) -> np.ndarray:
     return (255 * np.clip(picture, 0, 1)).astype(np.uint8)
 
 
-def write_pictures(root: Path, count: int, source: Path | None) -> None:
+def write_pictures(root: Path, count: int) -> None:
     """Write the data set as a folder per set and class."""
-    files = sorted(source.rglob("*.jpg")) if source else []
     for number in range(count):
         kind, part = CLASSES[number % len(CLASSES)], "test" if number // len(CLASSES) % 3 == 2 else "trainval"
-        if files:
-            with Image.open(files[number * len(files) // count]) as picture:
-                pixels = picture.convert("RGB").resize((WIDTH, HEIGHT))
-        else:
-            pixels = Image.fromarray(photograph(kind, np.random.default_rng(number)))
         folder = root / part / kind
         folder.mkdir(parents=True, exist_ok=True)
-        pixels.save(folder / f"{number:04}.jpg", quality=92)
+        pixels = photograph(kind, np.random.default_rng(number))
+        Image.fromarray(pixels).save(folder / f"{number:04}.jpg", quality=92)
 
 
 class PartTimes:
@@ -98,10 +90,9 @@ class PartTimes:
 
     def timed(self, work: Callable[..., Any], part: str) -> Callable[..., Any]:
         """Return a function whose own CPU time is added to a part."""
-        import threading
 
         def run(*arguments: Any, **options: Any) -> Any:
-            stack = self._inner.setdefault(threading.get_ident(), [])
+            stack = self._inner.setdefault(get_ident(), [])
             stack.append(0.0)
             start = thread_time()
             try:
@@ -127,11 +118,11 @@ def patch_parts(times: PartTimes) -> None:
     from lapsvm.features.extractors.maps.prepared import PreparedMaps
     from lapsvm.features.extractors.networks import RuntimeNetwork
     from lapsvm.features.extractors.pooled_network import PooledNetwork
-    from lapsvm.windows import picture_windows
+    from lapsvm.windows import proposals
 
     times.patch(extraction, "pixels_unless_bad", "decode")
     times.patch(prepared, "reduced", "reduce")
-    times.patch(picture_windows, "reduced", "reduce")
+    times.patch(proposals, "reduced", "reduce")
     times.patch(extraction, "window_boxes", "proposals")
     times.patch(extraction, "pixel_hash", "hash")
     times.patch(RuntimeNetwork, "run", "forward")
@@ -144,26 +135,15 @@ def patch_parts(times: PartTimes) -> None:
     times.patch(fitting, "fit_projection", "components")
 
 
-@contextmanager
-def folder_or_temporary(path: Path | None) -> Iterator[Path]:
-    if path is not None:
-        rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        yield path
-        return
-    with TemporaryDirectory() as name:
-        yield Path(name)
-
-
-def run_stage(name: str, out: Path, root: Path, options: argparse.Namespace) -> tuple[float, float]:
+def run_stage(name: str, out: Path, root: Path, jobs: int, extractor: str) -> tuple[float, float]:
     """Run one stage of the command line; return its wall and CPU seconds."""
     from lapsvm.pipelines.commands.entry import main as lapsvm
 
-    words = ["lapsvm", name, "--out", str(out)]
+    words = ["lapsvm", name, "--out", str(out), "--quiet"]
     if name == "extract":
-        words += ["--data", "folder", "--root", str(root), "--extractor", options.extractor, "--recipe", "best"]
+        words += ["--data", "folder", "--root", str(root), "--extractor", extractor, "--recipe", "best"]
     if name in ("extract", "train", "refine", "detect"):
-        words += ["--jobs", str(options.jobs)]
+        words += ["--jobs", str(jobs)]
     sys.argv = words
     wall, cpu = perf_counter(), process_time()
     try:
@@ -183,8 +163,8 @@ def summing_seconds() -> float:
     return (process_time() - start) / (3 * numbers.nbytes / 1e9)
 
 
-def floor_lines(run: Path, cpu: dict[str, float], parts: Counter[str]) -> Iterator[str]:
-    """Yield a line for each stage with a floor: its CPU seconds, those of the floor, and their ratio."""
+def floor_rows(run: Path, cpu: dict[str, float], parts: Counter[str]) -> Iterator[list[str]]:
+    """Yield a row for each stage with a floor: its CPU seconds, those of the floor, and their ratio."""
     timings = json.loads((run / "timings.json").read_text())
     shards = sum(file.stat().st_size for file in (run / "shards").rglob("*.safetensors"))
     refined = ROUNDS * len(CLASSES) * shards
@@ -193,39 +173,41 @@ def floor_lines(run: Path, cpu: dict[str, float], parts: Counter[str]) -> Iterat
     floors = {"extract": parts["forward"] + parts["decode"]} | {name: per_byte * size for name, size in read.items()}
     for name, floor in floors.items():
         if name in cpu and floor:
-            yield f"{name:12} {cpu[name]:8.1f} {floor:8.1f} {cpu[name] / floor:8.1f}"
+            yield [name, *(f"{value:.1f}" for value in (cpu[name], floor, cpu[name] / floor))]
 
 
-def stage_line(name: str, wall: float, cpu: float, n: int) -> str:
-    return f"{name:12} {wall:8.1f} {cpu:8.1f} {wall / n:15.3f} {cpu / n:14.3f}"
+def stage_rows(folder: Path, n: int, jobs: int, extractor: str, cpu: dict[str, float]) -> Iterator[list[str]]:
+    """Run all stages and yield the row of each, then their sums; `cpu` receives the CPU seconds by stage."""
+    walls = 0.0
+    for name in STAGES:
+        wall, cpu[name] = run_stage(name, folder / "run", folder / "pictures", jobs, extractor)
+        walls += wall
+        yield stage_row(name, wall, cpu[name], n)
+    yield stage_row("all", walls, sum(cpu.values()), n)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pictures", type=int, default=300)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--from", type=Path, dest="source")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--extractor", default=EXTRACTOR)
-    parser.add_argument("--stages", default=",".join(STAGES))
-    options = parser.parse_args()
-    with folder_or_temporary(options.out) as folder:
-        write_pictures(folder / "pictures", options.pictures, options.source)
-        times = PartTimes()
+def stage_row(name: str, wall: float, cpu: float, n: int) -> list[str]:
+    return [name, f"{wall:.1f}", f"{cpu:.1f}", f"{wall / n:.3f}", f"{cpu / n:.3f}"]
+
+
+@study_command
+def main(
+    pictures: int = 300, jobs: int = os.cpu_count() or 1, out: Path | None = None, extractor: str = EXTRACTOR
+) -> None:
+    """Run all stages on generated pictures, in a temporary folder or in the new folder --out."""
+    with TemporaryDirectory() as temporary:
+        folder = out or Path(temporary)
+        write_pictures(folder / "pictures", pictures)
+        times, cpu = PartTimes(), dict[str, float]()
         patch_parts(times)
-        print(f"load {os.getloadavg()[0]:.1f}, {options.pictures} pictures, {options.jobs} jobs")
-        print(f"{'stage':12} {'wall s':>8} {'CPU s':>8} {'wall s/picture':>15} {'CPU s/picture':>14}")
-        total_wall, by_stage = 0.0, dict[str, float]()
-        for name in options.stages.split(","):
-            wall, cpu = run_stage(name, folder / "run", folder / "pictures", options)
-            total_wall, by_stage[name] = total_wall + wall, cpu
-            print(stage_line(name, wall, cpu, options.pictures), flush=True)
-        print(stage_line("all", total_wall, sum(by_stage.values()), options.pictures))
-        print(f"\n{'part':12} {'calls':>8} {'CPU s':>8} {'CPU s/picture':>14}")
-        for part, cpu in times.cpu.most_common():
-            print(f"{part:12} {times.calls[part]:8} {cpu:8.1f} {cpu / options.pictures:14.3f}")
-        print(f"\n{'stage':12} {'CPU s':>8} {'floor':>8} {'ratio':>8}")
-        print("\n".join(floor_lines(folder / "run", by_stage, times.cpu)))
+        print(f"load {os.getloadavg()[0]:.1f}, {pictures} pictures, {jobs} jobs")
+        titles = ["stage", "wall s", "CPU s", "wall s/picture", "CPU s/picture"]
+        print_table(titles, stage_rows(folder, pictures, jobs, extractor, cpu))
+        print()
+        parts = ([part, times.calls[part], f"{used:.1f}", used / pictures] for part, used in times.cpu.most_common())
+        print_table(["part", "calls", "CPU s", "CPU s/picture"], parts)
+        print()
+        print_table(["stage", "CPU s", "floor", "ratio"], floor_rows(folder / "run", cpu, times.cpu))
 
 
 if __name__ == "__main__":

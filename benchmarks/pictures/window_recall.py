@@ -1,6 +1,6 @@
 """Recall of the first windows of each method: which objects have one, by set, class and size.
 
-    python benchmarks/pictures/window_recall.py ROOT [ROOT ...] [--methods selective_search mixed] [--pictures 200]
+    python benchmarks/pictures/window_recall.py ROOT [ROOT ...] [--methods selective_search,mixed] [--pictures 200]
 
 Each ROOT is a folder in the VOC layout. Pictures are drawn with seed 1 from those with an object that is not difficult,
 and proposed in at most --side pixels, as runs do. Recall at IoU .5 / MABO of the first windows, with 95 % bootstrap
@@ -8,14 +8,16 @@ intervals over pictures of the differences to the first method; recall by class,
 over that of the picture's. CPU seconds are of one thread.
 """
 
-import argparse
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from time import thread_time
-from typing import Any
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
+import typer
+from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 
 from lapsvm.boxes import areas, from_voc, iou
 from lapsvm.catalog import read_image
@@ -28,19 +30,17 @@ CAPS = (300, 500, 1000, 2000)
 SIZES = (0, 0.03, 0.06, 0.12, 0.25, 1.01)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("roots", type=Path, nargs="+")
-    parser.add_argument("--methods", nargs="+", default=["selective_search", "mixed"])
-    parser.add_argument("--pictures", type=int, default=200, help="of each folder")
-    parser.add_argument(
-        "--side", type=int, default=512, help="longer side of the pictures that windows are proposed in"
-    )
-    options = parser.parse_args()
+@study_command
+def main(
+    roots: Annotated[list[Path], typer.Argument(metavar="ROOT")],
+    methods: Annotated[str, typer.Option(help="Separated by commas.")] = "selective_search,mixed",
+    limit: Annotated[int, typer.Option("--pictures", help="Of each folder.")] = 200,
+    side: Annotated[int, typer.Option(help="Longer side in pixels of what windows are proposed in.")] = 512,
+) -> None:
+    """Print the recall of some folders."""
     cv2.setNumThreads(1)
-    for root in options.roots:
-        found = list(pictures(root, options.pictures, options.methods, options.side))
-        table(root.name, options.methods, found)
+    for root in roots:
+        table(root.name, methods.split(","), list(pictures(root, limit, methods.split(","), side)))
 
 
 def pictures(root: Path, limit: int, methods: list[str], side: int) -> Any:
@@ -81,31 +81,32 @@ def table(name: str, methods: list[str], found: list[Any]) -> None:
     best = [row[0] for row in found]
     joined = np.concatenate(best, axis=2)
     print(f"\n**{name}, {len(found)} pictures, {joined.shape[2]} objects**\n")
-    print("| method | ms | windows |" + "".join(f" {cap} |" for cap in CAPS) + "\n|---|---|---|" + "---|" * len(CAPS))
-    for number, method in enumerate(methods):
-        milliseconds, count = (np.mean([row[k][number] for row in found]) for k in (3, 4))
-        cells = " | ".join(f"{(row >= 0.5).mean():.3f} / {row.mean():.3f}" for row in joined[number])
-        print(f"| {method} | {1e3 * milliseconds:.0f} | {count:.0f} | {cells} |")
-    for number, method in enumerate(methods[1:], 1):
-        for measure, value in (("recall", lambda overlaps: overlaps >= 0.5), ("MABO", lambda overlaps: overlaps)):
-            cells = [
-                interval([value(row[number, k]).astype(float) - value(row[0, k]) for row in best])
-                for k in range(len(CAPS))
-            ]
-            print(f"| {method} - {methods[0]}, {measure} | | | {' | '.join(cells)} |")
+    rows = [*method_rows(methods, found, joined), *difference_rows(methods, best)]
+    print_table(["method", "ms", "windows", *map(str, CAPS)], rows)
     names, sizes = np.concatenate([row[1] for row in found]), np.concatenate([row[2] for row in found])
     groups = {str(one): names == one for one in sorted(set(names))} if len(set(names)) < 8 else {}
     groups |= {f"size {low} to {high}": (low <= sizes) & (sizes < high) for low, high in pairwise(SIZES)}
-    print(
-        f"\n| recall of {CAPS[-1]}, objects | n |"
-        + "".join(f" {m} |" for m in methods)
-        + "\n|---|---|"
-        + "---|" * len(methods)
-    )
-    for label, chosen in groups.items():
-        if chosen.any():
-            cells = " | ".join(f"{(row[-1, chosen] >= 0.5).mean():.3f}" for row in joined)
-            print(f"| {label} | {chosen.sum()} | {cells} |")
+    print()
+    shown = {label: chosen for label, chosen in groups.items() if chosen.any()}
+    rows = ([label, int(of.sum()), *((row[-1, of] >= 0.5).mean() for row in joined)] for label, of in shown.items())
+    print_table([f"recall of {CAPS[-1]}, objects", "n", *methods], rows)
+
+
+def method_rows(methods: list[str], found: list[Any], joined: Any) -> Iterator[list[Cell]]:
+    """Yield time, number of windows, recall and MABO of every method."""
+    for number, method in enumerate(methods):
+        milliseconds, count = (np.mean([row[k][number] for row in found]) for k in (3, 4))
+        cells = (f"{(row >= 0.5).mean():.3f} / {row.mean():.3f}" for row in joined[number])
+        yield [method, f"{1e3 * milliseconds:.0f}", f"{count:.0f}", *cells]
+
+
+def difference_rows(methods: list[str], best: list[Any]) -> Iterator[list[Cell]]:
+    """Yield the differences of every method to the first one."""
+    values = {"recall": lambda overlaps: (overlaps >= 0.5) * 1.0, "MABO": lambda overlaps: overlaps}
+    for number, method in enumerate(methods[1:], 1):
+        for measure, value in values.items():
+            cells = [interval([value(row[number, k]) - value(row[0, k]) for row in best]) for k in range(len(CAPS))]
+            yield [f"{method} - {methods[0]}, {measure}", "", "", *cells]
 
 
 def interval(differences: list[Any]) -> str:

@@ -13,14 +13,7 @@ from pictures import Pictures
 
 from lapsvm.arrays import Float64
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.evaluation import (
-    Detections,
-    corloc,
-    draw_pictures,
-    evaluate_voc,
-    image_ap_draws,
-    image_average_precision,
-)
+from lapsvm.evaluation import Detections, corloc, draw_pictures, evaluate_voc, image_ap_draws, image_average_precision
 
 MEASURES = ("image_ap", "ap_11point", "ap_area", "corloc")
 Figures = dict[str, dict[str, Any]]  # measure -> value, draws
@@ -63,10 +56,6 @@ def _detections(coef: Float64, pictures: Pictures, settings: DetectSettings) -> 
 
 def _stored(figures: dict[str, Figure]) -> Figures:
     """Return figures as JSON: None where a draw is undefined."""
-    return {
-        measure: {
-            "value": figure.value,
-            "draws": [None if np.isnan(value) else round(value, 6) for value in figure.draws.tolist()],
-        }
-        for measure, figure in figures.items()
-    }
+    draws = {name: [None if np.isnan(value) else round(value, 6) for value in figure.draws.tolist()]
+             for name, figure in figures.items()}  # fmt: skip
+    return {name: {"value": figure.value, "draws": draws[name]} for name, figure in figures.items()}

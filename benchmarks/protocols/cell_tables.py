@@ -105,40 +105,23 @@ def _chosen(cell: Cell, name: str) -> Table:
 
 def _differences(cells: dict[str, list[Cell]], classes: Sequence[str], folds: int) -> Table:
     """Return measure -> the table of differences to the first learner."""
-    held_out = np.array(
-        [
-            [np.concatenate([_chosen(cell, name)["folds"] for cell in repeated]) for name in classes]
-            for repeated in cells.values()
-        ]
-    )
-    tables = {
-        HELD_OUT: t_table(held_out, classes, 1 / (folds - 1)),
-        PLAIN: t_table(held_out, classes),
-    }
+    held_out = np.array([[np.concatenate([_chosen(cell, name)["folds"] for cell in repeated]) for name in classes]
+                         for repeated in cells.values()])  # fmt: skip
+    tables = {HELD_OUT: t_table(held_out, classes, 1 / (folds - 1)), PLAIN: t_table(held_out, classes)}
     for measure in MEASURES:
-        defined = [name for name in classes if all(_value(cell, name, measure) is not None
-                 for repeated in cells.values() for cell in repeated)]  # fmt: skip
+        found = [{name: [cell["classes"][name]["figures"][measure] for cell in repeated] for name in classes}
+                 for repeated in cells.values()]  # fmt: skip
+        defined = [name for name in classes if all(one["value"] is not None for of in found for one in of[name])]
         if len(next(iter(cells.values()))) == 1:
-            tables[measure] = measure_table(
-                {name: [_figure(repeated[0], name, measure) for repeated in cells.values()] for name in defined}
-            )
+            tables[measure] = measure_table({name: [_figure(*of[name]) for of in found] for name in defined})
         else:
-            values = [
-                [[_value(cell, name, measure) for cell in repeated] for name in defined] for repeated in cells.values()
-            ]
+            values = [[[one["value"] for one in of[name]] for name in defined] for of in found]
             tables[measure] = t_table(np.array(values), defined)
     return tables
 
 
-def _value(cell: Cell, name: str, measure: str) -> float | None:
-    """Return one figure."""
-    value: float | None = cell["classes"][name]["figures"][measure]["value"]
-    return value
-
-
-def _figure(cell: Cell, name: str, measure: str) -> Figure:
-    """Return one figure with its draws."""
-    entry = cell["classes"][name]["figures"][measure]
+def _figure(entry: dict[str, Any]) -> Figure:
+    """Return a figure with its draws."""
     return Figure(entry["value"], np.array(entry["draws"], dtype=np.float64))
 
 
@@ -204,13 +187,8 @@ def _test_cells(tests: Table, index: int) -> list[Any]:
     significant = [row["difference"] for row in rows if row is not None and row["p_holm"] < LEVEL]
     n_better = sum(difference > 0 for difference in significant)
     n_worse = sum(difference < 0 for difference in significant)
-    return [
-        f"{mean_test['difference']:+.3f}",
-        interval_text(mean_test),
-        f"{mean_test['p_value']:.3f}",
-        n_better,
-        n_worse,
-    ]
+    texts = f"{mean_test['difference']:+.3f}", interval_text(mean_test), f"{mean_test['p_value']:.3f}"
+    return [*texts, n_better, n_worse]
 
 
 def _class_rows(table: Table) -> Iterator[list[Any]]:

@@ -15,13 +15,8 @@ Cell = dict[str, Any]
 class Cells:
     """The finished cells of a protocol, in the folder ``cells`` of its run.
 
-    Parameters
-    ----------
-    run : RunFolder
-    settings : mapping
-        Everything besides its key that decides a cell; different settings give different files.
-    say : callable
-        Receives a line about each damaged cell, which is then made again.
+    `settings` are everything besides its key that decides a cell; different settings give different files. `say`
+    receives a line about each damaged cell, which is then made again.
     """
 
     def __init__(self, run: RunFolder, settings: Mapping[str, Any], say: Callable[[str], None]) -> None:

@@ -1,6 +1,6 @@
 """The learners of the protocols, each with its grid of constants and its training problem."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -11,7 +11,6 @@ from pictures import Pictures
 
 from lapsvm.arrays import Index
 from lapsvm.bags import Bags
-from lapsvm.errors import OptionError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, StructuralProblem
 
 Constants = dict[str, float]
@@ -53,28 +52,18 @@ class Start:
 
 
 Problem = Callable[[Labels, Constants, Index, dict[str, Any]], LatentProblem]
+"""(labels, constants, given windows, options) -> the problem."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One learner.
-
-    Attributes
-    ----------
-    name, title : str
-    hinge : bool
-        Whether it uses the grid of the hinge loss.
-    problem : callable
-        (labels, constants, given windows, options) -> LatentProblem.
-    on_means : bool
-        Whether it trains and ranks on the mean of each picture's windows.
-    """
+    """One learner."""
 
     name: str
     title: str
-    hinge: bool
+    hinge: bool  # whether it uses the grid of the hinge loss
     problem: Problem
-    on_means: bool = False
+    on_means: bool = False  # whether it trains and ranks on the mean of each picture's windows
 
     def grid(self, grids: Grids, y: Labels) -> list[Constants]:
         """Return the grid of constants of a class."""
@@ -98,15 +87,8 @@ def _ranking(loss: str) -> Problem:
 
 def _latent_svm(y: Labels, constants: Constants, given: Index, options: dict[str, Any]) -> LatentProblem:
     """Return the problem of latent SVM."""
-    return LatentProblem(
-        y,
-        HingeRisk(constants["J"]),
-        constants["C"],
-        fit_intercept=True,
-        fixed_windows=given,
-        trim=constants["c"],
-        **options,
-    )
+    own = {"fit_intercept": True, "fixed_windows": given, "trim": constants["c"]}
+    return LatentProblem(y, HingeRisk(constants["J"]), constants["C"], **own, **options)
 
 
 def _mean_svm(y: Labels, constants: Constants, _: Index, options: dict[str, Any]) -> LatentProblem:
@@ -132,19 +114,3 @@ METHODS = {
         Method("mean_svm", "linear SVM on means", True, _mean_svm, on_means=True),
     )
 }
-
-
-def methods_named(names: Sequence[str]) -> list[Method]:
-    """Return learners by name.
-
-    Raises
-    ------
-    OptionError
-        If a name is unknown or repeated.
-    """
-    for name in names:
-        if name not in METHODS:
-            raise OptionError(f"option --methods must name some of {', '.join(METHODS)}, got {name!r}.")
-    if len(set(names)) < len(names):
-        raise OptionError(f"option --methods must name each learner once, got {', '.join(names)}.")
-    return [METHODS[name] for name in names]

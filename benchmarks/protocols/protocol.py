@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,30 +11,29 @@ import typer
 from cell_tables import Results, label, markdown, protocol_table
 from cells import Cells
 from lapsvm.pipelines.cli.parameters import taking
-from lapsvm.pipelines.cli.parsing import named_extractors, setting_values
+from lapsvm.pipelines.cli.parsing import named_extractors, setting_values, split_names
 from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.limits import MAX_DRAWS, MAX_NUMBER
-from lapsvm.pipelines.run.option import Option, Range
-from lapsvm.pipelines.run.options import COUNT, COUNT_FROM_1, options_of, settings_of
+from lapsvm.pipelines.run.limits import MAX_DRAWS
+from lapsvm.pipelines.run.option import Option
+from lapsvm.pipelines.run.options import options_of, settings_of
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.stages.extract import extract_sets
 from lapsvm.pipelines.stages.registry import check_folders
-from methods import Grids, Method, Start, methods_named
+from methods import METHODS, Grids, Start
 from oracle_windows import counts, oracle_share, oracle_windows
 from pictures import load_pictures
-from study import Study, describe
+from study import ProtocolOptions, Study, describe
 
 from lapsvm.arrays import Index
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
-
-Numbers = tuple[float, ...]
+from lapsvm.settings import COUNT, COUNT_FROM_1, MAX_NUMBER, Range
 
 PROTOCOL = (
     Option("methods", "--methods", str, "The learners; the first one is the reference.",
@@ -62,28 +61,6 @@ TAKEN = tuple(
 )
 
 
-@dataclass(frozen=True)
-class ProtocolOptions:
-    """Learners, grids and repetitions of a protocol."""
-
-    name: str
-    methods: tuple[Method, ...]
-    shares: Numbers
-    swap: bool
-    grids: Grids
-    start: Start
-    first: int
-    pictures: int | None
-    folds: int
-    draws: int
-    seeds: tuple[int, ...]
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """The learners' titles by name."""
-        return {method.name: method.title for method in self.methods}
-
-
 def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
     """Return the function ``main(arguments)`` of a protocol; `defaults` replace the shared ones."""
 
@@ -96,13 +73,10 @@ def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
 
 
 def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:
-    """Return the parsed options of a protocol.
-
-    Raises
-    ------
-    OptionError
-        If an option breaks its rule.
-    """
+    """Return the parsed options of a protocol; OptionError if one breaks its rule."""
+    names = split_names("option --methods", options["methods"], METHODS)
+    if len(set(names)) < len(names):
+        raise OptionError(f"option --methods must name each learner once, got {', '.join(names)}.")
     shares = _numbers("--shares", options["shares"], 0, 100)
     at_least_zero = {key: _numbers(option, options[key], 0, float("inf")) for key, option in
                      (("rank_C", "--C"), ("hinge_C", "--hinge-C"), ("hinge_J", "--J"))}  # fmt: skip
@@ -113,7 +87,7 @@ def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:
         raise OptionError(f"option --swap needs 0 among --shares, got {options['shares']!r}.")
     return ProtocolOptions(
         name,
-        tuple(methods_named([method.strip() for method in options["methods"].split(",")])),
+        tuple(METHODS[method] for method in names),
         shares,
         options["swap"],
         Grids(*at_least_zero.values(), _numbers("--c", options["hinge_c"], 0, 1)),
@@ -126,7 +100,7 @@ def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:
     )
 
 
-def _numbers(option: str, text: str, low: float, high: float) -> Numbers:
+def _numbers(option: str, text: str, low: float, high: float) -> tuple[float, ...]:
     """Return the distinct numbers of an option, in their order."""
     try:
         numbers = tuple(dict.fromkeys(float(item) for item in text.split(",")))
@@ -171,15 +145,10 @@ def _context(options: dict[str, Any], protocol: ProtocolOptions, seed: int) -> R
         given["data.root"] = str((run.path / "data").resolve())
     program = ("python", f"benchmarks/protocols/{protocol.name}.py")
     context = RunContext(
-        run,
-        check_settings(base.with_values(given)),
-        options["jobs"] or os.cpu_count() or 1,
-        Reporter(options["quiet"]),
-        shards_from=source,
-        program=program,
-        named=named_extractors(options),
+        run, check_settings(base.with_values(given)), options["jobs"] or os.cpu_count() or 1,
+        Reporter(options["quiet"]), shards_from=source, program=program, named=named_extractors(options),
         stages=("extract",),
-    )
+    )  # fmt: skip
     check_folders(context)
     return context
 
@@ -211,9 +180,7 @@ def _repetition(context: RunContext, protocol: ProtocolOptions, seed: int) -> Re
 
 def _study(context: RunContext, protocol: ProtocolOptions, seed: int) -> Study:
     """Return the pictures and settings that the cells of a repetition share."""
-    settings, reporter = context.settings, context.reporter
-    train, scale = load_pictures(context, settings.data.train_set, protocol.first, protocol.pictures)
-    test, _ = load_pictures(context, settings.data.test_set, protocol.first, scale=scale)
-    return Study(
-        train, test, protocol.grids, protocol.start, protocol.folds, protocol.draws, seed, settings.detect, reporter
-    )
+    data = context.settings.data
+    train, scale = load_pictures(context, data.train_set, protocol.first, protocol.pictures)
+    test, _ = load_pictures(context, data.test_set, protocol.first, scale=scale)
+    return Study(train, test, protocol, seed, context.settings.detect, context.reporter)

@@ -23,28 +23,34 @@ from lapsvm.latent import LatentSolution
 
 
 @dataclass(frozen=True)
-class Study:
-    """Data and settings that the cells of one data set share.
+class ProtocolOptions:
+    """Learners, grids and repetitions of a protocol."""
 
-    Attributes
-    ----------
-    train, test : Pictures
-    grids : Grids
-    start : Start
-    folds : int
-        Number of cross-validation folds.
-    draws : int
-        Number of bootstrap draws.
-    seed : int
-    detect : DetectSettings
-    """
+    name: str
+    methods: tuple[Method, ...]
+    shares: tuple[float, ...]
+    swap: bool
+    grids: Grids
+    start: Start
+    first: int
+    pictures: int | None
+    folds: int
+    draws: int
+    seeds: tuple[int, ...]
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The learners' titles by name."""
+        return {method.name: method.title for method in self.methods}
+
+
+@dataclass(frozen=True)
+class Study:
+    """Data and settings that the cells of one data set share."""
 
     train: Pictures
     test: Pictures
-    grids: Grids
-    start: Start
-    folds: int
-    draws: int
+    options: ProtocolOptions
     seed: int
     detect: DetectSettings
     reporter: Reporter
@@ -67,14 +73,15 @@ class Study:
     def _trials(self, method: Method, name: str, given: Index) -> list["Trial"]:
         """Return the trainings of one class: every grid point on every fold, then on all pictures."""
         y = self.train.labels[name]
-        folds = held_out_folds(y, self.folds, self.seed, name, "lower --folds")
+        folds = held_out_folds(y, self.options.folds, self.seed, name, "lower --folds")
         nothing = np.zeros(len(y), dtype=bool)
-        grid = method.grid(self.grids, y)
+        grid = method.grid(self.options.grids, y)
         return [Trial(name, constants, y, held_out, given) for constants in grid for held_out in [*folds, nothing]]
 
     def _solved(self, method: Method, trials: Sequence["Trial"], bags: Bags) -> list[LatentSolution]:
         """Train every trial from every start, and return the solution of lowest objective for each trial."""
-        options = self.start.options(self.seed) if not method.on_means else [{"tol": self.start.tol}]
+        first = self.options.start
+        options = first.options(self.seed) if not method.on_means else [{"tol": first.tol}]
         problems = [
             method.problem(trial.seen, trial.constants, trial.given, start) for trial in trials for start in options
         ]
@@ -89,13 +96,13 @@ class Study:
 
         The first grid point with the highest mean over the folds is chosen.
         """
-        groups = _batches(done, self.folds + 1)
+        groups = _batches(done, self.options.folds + 1)
         finals = [group[-1][1] for group in groups]
         scores = _scores(method.bags(self.test), [solution.coef for solution in finals])
         means = [round(float(np.mean([value for _, _, value in group[:-1]])), 9) for group in groups]
         chosen = means.index(max(means))
         figures = [
-            self._figures(name, solution.coef, column, self.draws if index == chosen else 1)
+            self._figures(name, solution.coef, column, self.options.draws if index == chosen else 1)
             for index, (solution, column) in enumerate(zip(finals, scores.T, strict=True))
         ]
         positive = self.train.labels[name] > 0
@@ -161,8 +168,9 @@ def _scores(bags: Bags, coefs: Sequence[Float64]) -> Float64:
 
 def describe(study: Study) -> dict[str, Any]:
     """Return the data and settings that decide the cells of a study."""
+    options = study.options
     return {
         "train": [study.train.content, {name: y.tolist() for name, y in study.train.labels.items()}],
         "test": [study.test.content, {name: y.tolist() for name, y in study.test.labels.items()}],
-        "options": [study.grids, study.start, study.folds, study.draws, study.seed, study.detect],
+        "options": [options.grids, options.start, options.folds, options.draws, study.seed, study.detect],
     }

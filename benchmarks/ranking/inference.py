@@ -5,31 +5,31 @@
     python benchmarks/ranking/inference.py overhead    one call with 4 scores
     python benchmarks/ranking/inference.py memory      peak extra memory at ten million scores
     python benchmarks/ranking/inference.py scaling     the papers' three plots, in docs/measurements/figures/
-    python benchmarks/ranking/inference.py growth      instructions per negative (needs valgrind; some minutes)
 
 Times are medians of process CPU time, one thread, what is compared timed in alternation within one process.
 """
 
 import csv
-import os
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 
 from lapsvm.ranking import most_violated_ranking
 
 FIGURES = Path(__file__).parents[2] / "docs" / "measurements" / "figures"
-LIMITS = [  # positives, negatives, shift, must, aim, repetitions
-    (227, 3_120, 0.5, "5", "3", 400),
-    (1_000, 100_000, 0.5, "3", "1.5", 60),
-    (1_000, 10_000_000, 0.5, "0.8", "0.5", 9),
-    (1_000, 10_000_000, 6.0, "0.2", "5 max", 9),
+LIMITS = [  # positives, negatives, shift, repetitions
+    (227, 3_120, 0.5, 400),
+    (1_000, 100_000, 0.5, 60),
+    (1_000, 10_000_000, 0.5, 9),
+    (1_000, 10_000_000, 6.0, 9),
 ]
+BASELINES = ((227, 3_120, 100), (500, 5_000, 50), (1_000, 100_000, 5), (1_000, 1_000_000, 1))
+LARGEST, MEASURED = 10**7, (("ap", "auto"), ("ndcg", "auto"), ("ap", "optranks"))  # negatives and methods of `memory`
 # the papers' experiments: total at 1 : 10, negatives at P = 227, positives at N = 200
 EXPERIMENTS: dict[str, Callable[[int], tuple[int, int]]] = {
     "total": lambda n: (n // 11, n - n // 11),
@@ -38,15 +38,9 @@ EXPERIMENTS: dict[str, Callable[[int], tuple[int, int]]] = {
 }
 SIZES = [int(size) for size in np.geomspace(300, 300_000, 13)]
 CURVES = [
-    ("zero_one", "auto"),
-    ("ap", "auto"),
-    ("ap", "optranks"),
-    ("ap", "search"),
-    ("ap", "greedy"),
-    ("ndcg", "auto"),
-    ("ndcg", "optranks"),
-    ("ndcg", "greedy"),
-]
+    ("zero_one", "auto"), ("ap", "auto"), ("ap", "optranks"), ("ap", "search"), ("ap", "greedy"),
+    ("ndcg", "auto"), ("ndcg", "optranks"), ("ndcg", "greedy"),
+]  # fmt: skip
 BEARABLE_PAIRS = 3e7  # greedy methods try every pair
 
 
@@ -58,15 +52,33 @@ def example(n_pos: int, n_neg: int, shift: float, seed: int = 0) -> tuple[np.nda
     return rng.standard_normal(n_pos + n_neg) + shift * labels, labels
 
 
-def alternate(functions: dict[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
-    """Median seconds of each function, called in turn; the first round warms up and is not counted."""
+def alternate(functions: dict[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, float]:
+    """Median seconds of each function, `repeats` calls at a time in turn; the first round is not counted."""
     times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(repetitions + 1):
+    for _ in range(rounds + 1):
         for name, function in functions.items():
             begin = time.process_time_ns()
-            function()
-            times[name].append((time.process_time_ns() - begin) * 1e-9)
+            for _ in range(repeats):
+                function()
+            times[name].append((time.process_time_ns() - begin) * 1e-9 / repeats)
     return {name: float(np.median(found[1:])) for name, found in times.items()}
+
+
+def peak_memory(prepare: str, call: str, *arguments: str) -> float:
+    """Return the extra memory in bytes, at its peak, of a call in a process of its own; both are lines of Python."""
+    program = f"""
+import re, sys, numpy as np
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+def status(name):
+    return 1024 * int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read()).group(1))
+{prepare}
+open("/proc/self/clear_refs", "w").write("5")  # the peak starts from here
+before = status("VmRSS")
+{call}
+print(status("VmHWM") - before)
+"""
+    command = [sys.executable, "-c", program, *arguments]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def calls(scores: np.ndarray, labels: np.ndarray, curves: list[tuple[str, str]]) -> dict[str, Callable[[], object]]:
@@ -77,18 +89,14 @@ def calls(scores: np.ndarray, labels: np.ndarray, curves: list[tuple[str, str]])
     }
 
 
-def row(*cells: object) -> None:
-    print("|", " | ".join(map(str, cells)), "|", flush=True)
-
-
-def header(*names: str) -> None:
-    row(*names)
-    row(*("---" for _ in names))
-
-
 def limit() -> None:
-    header("P", "N", "shift", "argsort ms", "max ms", "loss", "ms", "over argsort", "must", "aim", "over max")
-    for n_pos, n_neg, shift, must, aim, repetitions in LIMITS:
+    """Compare with np.argsort of the negatives."""
+    titles = "P|N|shift|argsort ms|max ms|loss|ms|over argsort|over max"
+    print_table(titles.split("|"), limit_rows())
+
+
+def limit_rows() -> Iterator[list[Cell]]:
+    for n_pos, n_neg, shift, repetitions in LIMITS:
         scores, labels = example(n_pos, n_neg, shift)
         negatives = scores[labels == 0]
         functions = {"argsort": lambda negatives=negatives: np.argsort(negatives), "max": scores.max}
@@ -96,46 +104,44 @@ def limit() -> None:
         argsort, highest = found["argsort"], found["max"]
         for loss in ("ap", "ndcg"):
             ours = found[f"{loss} auto"]
-            times = f"{argsort * 1e3:.3f}", f"{highest * 1e3:.3f}", loss, f"{ours * 1e3:.3f}"
-            row(n_pos, n_neg, shift, *times, f"{ours / argsort:.2f}", must, aim, f"{ours / highest:.1f}")
+            times = argsort * 1e3, highest * 1e3, loss, ours * 1e3
+            yield [n_pos, n_neg, f"{shift}", *times, f"{ours / argsort:.2f}", f"{ours / highest:.1f}"]
 
 
 def baselines() -> None:
-    header("P", "N", *(f"{loss} {method} ms" for loss, method in CURVES))
-    for n_pos, n_neg, repetitions in ((227, 3_120, 100), (500, 5_000, 50), (1_000, 100_000, 5), (1_000, 1_000_000, 1)):
-        found = alternate(calls(*example(n_pos, n_neg, 0.5), CURVES), repetitions)
-        row(n_pos, n_neg, *(f"{found[f'{loss} {method}'] * 1e3:.3f}" for loss, method in CURVES))
+    """Compare with the papers' greedy methods."""
+    rows = ([*sizes, *baseline_times(*sizes, repetitions)] for *sizes, repetitions in BASELINES)
+    print_table(["P", "N", *(f"{loss} {method} ms" for loss, method in CURVES)], rows)
+
+
+def baseline_times(n_pos: int, n_neg: int, repetitions: int) -> list[float]:
+    found = alternate(calls(*example(n_pos, n_neg, 0.5), CURVES), repetitions)
+    return [1e3 * found[f"{loss} {method}"] for loss, method in CURVES]
 
 
 def overhead() -> None:
+    """Time a call with four scores."""
     scores, labels = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 0, 1, 0], dtype=np.int8)
-    for name, seconds in alternate(calls(scores, labels, [("ap", "auto"), ("ndcg", "auto")]), 5_000).items():
-        print(f"{name}: {seconds * 1e6:.1f} microseconds for 4 scores")
+    found = alternate(calls(scores, labels, [("ap", "auto"), ("ndcg", "auto")]), 5_000)
+    print_table(["method", "microseconds"], ([name, f"{seconds * 1e6:.1f}"] for name, seconds in found.items()))
 
 
 def memory() -> None:
-    program = """
-import re, sys, numpy as np
-sys.path.insert(0, "benchmarks/ranking")
-from inference import example, most_violated_ranking
-def status(name):
-    return 1024 * int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read()).group(1))
-scores, labels = example(1000, 10**7, float(sys.argv[3]))
+    """Measure the peak of extra memory."""
+    prepare = """
+from ranking.inference import example, most_violated_ranking
+scores, labels = example(1000, int(sys.argv[4]), float(sys.argv[3]))
 most_violated_ranking(scores[:5000], np.arange(5000) < 100, "ap")
-open("/proc/self/clear_refs", "w").write("5")  # the peak starts from here
-before = status("VmRSS")
-most_violated_ranking(scores, labels, sys.argv[1], sys.argv[2])
-print((status("VmHWM") - before) / scores.nbytes - 2)
 """
-    header("loss", "method", "shift", "peak extra memory over the scores' bytes, without the output")
-    for loss, method in (("ap", "auto"), ("ndcg", "auto"), ("ap", "optranks")):
-        for shift in ("0.5", "6"):
-            command = [sys.executable, "-c", program, loss, method, shift]
-            ran = subprocess.run(command, capture_output=True, text=True, check=True)
-            row(loss, method, shift, f"{float(ran.stdout):.2f}")
+    call = "most_violated_ranking(scores, labels, sys.argv[1], sys.argv[2])"
+    cases = [(*curve, shift) for curve in CURVES if curve in MEASURED for shift in ("0.5", "6")]
+    peaks = (peak_memory(prepare, call, *case, str(LARGEST)) / (8 * (1000 + LARGEST)) - 2 for case in cases)
+    titles = ["loss", "method", "shift", "peak extra memory over the scores' bytes, without the output"]
+    print_table(titles, ([*case, f"{peak:.2f}"] for case, peak in zip(cases, peaks, strict=True)))
 
 
 def scaling() -> None:
+    """Draw the papers' three plots."""
     rows = []
     for experiment, sizes in EXPERIMENTS.items():
         for size in SIZES:
@@ -180,38 +186,18 @@ def plot(rows: list[tuple]) -> None:
 
 def print_exponents(rows: list[tuple]) -> None:
     """Slopes of log(time) over log(size), fitted to the larger half of each curve's sizes."""
-    header("method", *EXPERIMENTS)
-    for loss, method in CURVES:
-        slopes = []
-        for experiment in EXPERIMENTS:
-            sizes, seconds = of_curve(rows, experiment, f"{loss} {method}")
-            upper = sizes >= np.sqrt(sizes[0] * sizes[-1])
-            slopes.append(np.polyfit(np.log(sizes[upper]), np.log(seconds[upper]), 1)[0])
-        row(f"{loss} {method}", *(f"{slope:.2f}" for slope in slopes))
+    curves = [f"{loss} {method}" for loss, method in CURVES]
+    slopes = ([curve, *(f"{slope(rows, one, curve):.2f}" for one in EXPERIMENTS)] for curve in curves)
+    print_table(["method", *EXPERIMENTS], slopes)
 
 
-def growth() -> None:
-    program = """
-import sys
-sys.path.insert(0, "benchmarks/ranking")
-from inference import example, most_violated_ranking
-scores, labels = example(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
-most_violated_ranking(scores, labels, "ap", sys.argv[1])
-"""
-    cases = [(method, n_pos, 2**17, 0.5) for method in ("optranks", "auto") for n_pos in (16, 64, 256, 1024)]
-    cases += [("auto", 1024, n_neg, shift) for shift in (0.5, 6.0) for n_neg in (2**15, 2**19)]
-    tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    tool += ["--toggle-collect=__pyx_pw_*most_violated*", sys.executable, "-c", program]
-    header("method", "P", "N", "shift", "instructions per negative")
-    for case in cases:
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        ran = subprocess.run([*tool, *map(str, case)], capture_output=True, text=True, check=True, env=environment)
-        counted = re.search(r"Collected : (\d+)", ran.stderr)
-        row(*case, f"{int(counted.group(1)) / case[2]:.1f}" if counted else "not counted")
+def slope(rows: list[tuple], experiment: str, curve: str) -> float:
+    sizes, seconds = of_curve(rows, experiment, curve)
+    upper = sizes >= np.sqrt(sizes[0] * sizes[-1])
+    return float(np.polyfit(np.log(sizes[upper]), np.log(seconds[upper]), 1)[0])
 
+
+main = study_command(limit, baselines, overhead, memory, scaling)
 
 if __name__ == "__main__":
-    known = {work.__name__: work for work in (limit, baselines, overhead, memory, scaling, growth)}
-    if len(sys.argv) != 2 or sys.argv[1] not in known:
-        sys.exit(f"{__doc__}\nName one of: {', '.join(known)}.")
-    known[sys.argv[1]]()
+    main()

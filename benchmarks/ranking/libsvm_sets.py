@@ -4,6 +4,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.io import loadmat
+from sklearn.datasets import load_svmlight_files
 
 from lapsvm.arrays import Array
 from lapsvm.errors import DataError
@@ -26,17 +29,10 @@ class Samples(NamedTuple):
 def read_set(root: Path, name: str) -> Samples:
     """Read a set; for one in the LIBSVM format a test file `<name>.t` is read too.
 
-    Raises
-    ------
-    MissingError
-        If there is no such file.
-    DataError
-        If it cannot be parsed, or does not have two classes.
+    Raises MissingError if there is no such file, DataError if it cannot be parsed, or does not have two classes.
     """
     if name in TABLES:
         return _read_table(_existing(root / f"{name}.data"))
-    from sklearn.datasets import load_svmlight_files
-
     paths = [_existing(root / name), *(path for path in [root / f"{name}.t"] if path.is_file())]
     try:
         read = load_svmlight_files([str(path) for path in paths])
@@ -50,17 +46,14 @@ def read_official_split(root: Path, name: str) -> tuple[Samples, Samples] | None
     path = root / f"{name}{SPLIT_SUFFIX}"
     if not path.is_file():
         return None
-    from scipy.io import loadmat
-
     try:
         arrays = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
     except Exception as error:
         raise DataError(f"{path} must be a readable .mat file, got {error}.") from error
     if set(arrays) < {"Xtr", "ytr", "Xte", "yte"}:
         raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(arrays)))}.")
-    training, test = (
-        Samples(_dense(arrays[f"X{part}"]), _signs(path, arrays[f"y{part}"].ravel())) for part in ("tr", "te")
-    )
+    X, y = ([arrays[f"{name}{part}"] for part in ("tr", "te")] for name in "Xy")
+    training, test = (Samples(_dense(of), _signs(path, labels.ravel())) for of, labels in zip(X, y, strict=True))
     return training, test
 
 
@@ -88,8 +81,6 @@ def _read_table(path: Path) -> Samples:
 
 def _stacked(path: Path, parts: Any, labels: Any) -> Samples:
     """Return the concatenated files of a set, dense if more than half of its entries are not 0."""
-    from scipy import sparse
-
     X = sparse.vstack(parts, format="csr")
     # scikit-learn's solvers take indices of 32 bits only
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)

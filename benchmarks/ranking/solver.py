@@ -7,8 +7,10 @@ Standard normal features; the positives are shifted by 0.6 along one direction, 
 """
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
+from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 
 from lapsvm.models import RankSVM
 
@@ -23,19 +25,23 @@ def problem(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.repeat([1, -1], [P, N])
 
 
-def main() -> None:
-    print("| seed | loss | C | tol | calls | CPU s | objective | certified gap |\n|---|---|---|---|---|---|---|---|")
+@study_command
+def main(seeds: int = 3) -> None:
+    """Solve the problem of some seeds, with several losses, constants and tolerances."""
+    print_table(["seed", "loss", "C", "tol", "calls", "CPU s", "objective", "certified gap"], rows(seeds))
+
+
+def rows(seeds: int) -> Iterator[list[Cell]]:
+    """Yield the rows of the table."""
     cases = [("ap", C, tol) for C, tol in ((1, 1e-3), (100, 1e-3), (100, 1e-5), (1000, 1e-3))] + [("ndcg", 100, 1e-3)]
-    for seed in range(3):
+    for seed in range(seeds):
         X, y = problem(seed)
         for loss, C, tol in cases:
             start = time.process_time()
             model = RankSVM(loss, C=C, tol=tol).fit(X, y)
             spent = time.process_time() - start
-            print(
-                f"| {seed} | {loss} | {C} | {tol:g} | {model.n_iter_} | {spent:.3f} | {model.objective_:.5g} "
-                f"| {model.duality_gap_:.2g} |"
-            )
+            solved = f"{model.objective_:.5g}", f"{model.duality_gap_:.2g}"
+            yield [seed, loss, C, f"{tol:g}", model.n_iter_, spent, *solved]
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Bar, Reporter
 from libsvm_sets import Samples, read_official_split, read_set, scaled
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.svm import LinearSVC
 from toppush_table import OFFICIAL, as_markdown, summary
 
 from lapsvm.arrays import Array, Float64
@@ -36,14 +39,9 @@ from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
 
 POWERS = (-3, 3)
 """Smallest and largest power of 10 in the grid of lam and C; the paper extends it while its best value is an end."""
-
-MAX_POWER = 6
-
-FOLDS = 5
-EARLY_GAP = 0.01
-"""Relative duality gap of the row that stops early."""
-
-EARLY_STEPS = 500
+MAX_POWER, FOLDS = 6, 5
+EARLY_GAP, EARLY_STEPS = 0.01, 500
+"""Relative duality gap, and largest number of steps, of the row that stops early."""
 MEASURES: dict[str, Callable[[Float64, Array], float]] = {
     "pos_at_top": positives_at_top,
     "ap": average_precision,
@@ -68,25 +66,13 @@ class EarlyTopPush:
         return np.asarray(X @ self._w)
 
 
-def _logistic_regression(C: float) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(C=C, max_iter=1000)
-
-
-def _linear_svm(C: float) -> Any:
-    from sklearn.svm import LinearSVC
-
-    return LinearSVC(C=C, dual=False, class_weight="balanced")
-
-
 LEARNERS: dict[str, Callable[[float], Any]] = {
     "toppush": TopPush,
     "toppush_early": EarlyTopPush,
     "ranksvm_ap": lambda C: RankSVM("ap", C=C),
     "ranksvm_pos_at_top": lambda C: RankSVM("pos_at_top", C=C),
-    "logistic_regression": _logistic_regression,
-    "linear_svm": _linear_svm,
+    "logistic_regression": lambda C: LogisticRegression(C=C, max_iter=1000),
+    "linear_svm": lambda C: LinearSVC(C=C, dual=False, class_weight="balanced"),
 }
 
 DEFAULT_LEARNERS = [name for name in LEARNERS if name != "ranksvm_pos_at_top"]
@@ -109,18 +95,12 @@ def measured(learner: Callable[[float], Any], split: Split, seed: int) -> dict[s
     cpu_seconds = time.process_time() - start
     scores = model.decision_function(split.test.X)
     row: dict[str, Any] = {name: measure(scores, split.test.y) for name, measure in MEASURES.items()}
-    return row | {"parameter": parameter, "cpu_s": cpu_seconds, "objective": _objective(model)}
-
-
-def _objective(model: Any) -> float | None:
-    """Return the objective of TopPush; it is 1 if w = 0 is the minimum."""
-    return float(model.objective_) if isinstance(model, TopPush) else None
+    objective = float(model.objective_) if isinstance(model, TopPush) else None  # 1 if w = 0 is the minimum
+    return row | {"parameter": parameter, "cpu_s": cpu_seconds, "objective": objective}
 
 
 def _best_parameter(learner: Callable[[float], Any], X: Any, y: Array, seed: int) -> float:
     """Return the value of the grid with the highest mean Pos@Top over the folds; ties go to the higher mean AP."""
-    from sklearn.model_selection import StratifiedKFold
-
     folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y))
 
     def score(power: int) -> tuple[float, float]:
@@ -144,8 +124,6 @@ def _best_parameter(learner: Callable[[float], Any], X: Any, y: Array, seed: int
 
 def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]]:
     """Yield a function for each split of a set: the official split, if there is one, then `count` random splits."""
-    from sklearn.model_selection import train_test_split
-
     official, samples = read_official_split(root, name), read_set(root, name)
     if min(np.bincount(samples.y > 0, minlength=2)) < 2 * FOLDS:
         raise DataError(f"{name} must hold {2 * FOLDS} samples of each class or more, for the folds of a split.")
@@ -191,13 +169,8 @@ def _measure_split(split: Split, done: dict[str, Any], learners: list[str], bar:
 
 def _read_results(path: Path) -> dict[str, Any]:
     """Return the results in a file, empty ones without a file; SettingsError if they have other settings."""
-    settings = {
-        "powers": list(POWERS),
-        "max_power": MAX_POWER,
-        "folds": FOLDS,
-        "early_gap": EARLY_GAP,
-        "early_steps": EARLY_STEPS,
-    }
+    settings = {"powers": list(POWERS), "max_power": MAX_POWER, "folds": FOLDS}
+    settings |= {"early_gap": EARLY_GAP, "early_steps": EARLY_STEPS}
     if not path.is_file():
         return {"settings": settings, "splits": {}}
     try:

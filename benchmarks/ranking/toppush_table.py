@@ -8,11 +8,8 @@ import numpy as np
 from lapsvm.evaluation import paired_t_test
 from lapsvm.report import markdown_table
 
-OFFICIAL = "official"
-BASE = "toppush"
-LEVEL = 0.1
-"""Significance level of marked differences, as in the paper."""
-
+OFFICIAL, BASE = "official", "toppush"
+LEVEL = 0.1  # significance of marked differences, as in the paper
 OVERLAP = 0.5
 """Test samples per training sample: the corrected test needs it, because random splits share training samples."""
 

@@ -69,7 +69,7 @@ VARIANTS: dict[str, Values] = {
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},
     "no-score-smoothing": {"detect.score_smoothing": 0.0},
-    "all-surroundings": {"refine.surroundings": 1.0},
+    "all-context": {"refine.context_share": 1.0},
     "no-objectness": {"objectness.source": "none"},
     "objectness-3": {"objectness.weight": 3.0},
     "objectness-4": {"objectness.weight": 4.0},
@@ -151,25 +151,13 @@ def _copy_files(folder: Path, run: RunFolder, target: Path) -> None:
 
 
 def run(
-    folder: Path,
-    out: Path,
-    names: Sequence[str],
-    starts: int,
-    draws: int,
-    *,
-    quiet: bool = False,
-    root: Path | None = None,
-) -> dict[str, Any]:
+    folder: Path, out: Path, names: Sequence[str], starts: int, draws: int, *,
+    quiet: bool = False, root: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Make the variants that do not exist yet, write the table into `out`, and return it.
 
-    `root` is the folder of the run's data, if it has moved.
-
-    Raises
-    ------
-    OptionError
-        If `out` is a run folder.
-    StageError
-        If `folder` is no run folder.
+    `root` is the folder of the run's data, if it has moved. Raises OptionError if `out` is a run folder, StageError if
+    `folder` is none.
     """
     source = RunFolder(folder)
     settings = source.require_settings("an ablation")
@@ -198,9 +186,8 @@ def main(
     root: Root = None,
 ) -> None:
     """Repeat a run with one setting changed at a time."""
-    table = run(
-        folder, out, split_names("option --variants", variants, VARIANTS), starts, draws, quiet=quiet, root=root
-    )
+    names = split_names("option --variants", variants, VARIANTS)
+    table = run(folder, out, names, starts, draws, quiet=quiet, root=root)
     if not quiet:
         typer.echo(rows_markdown(table))
 

@@ -26,11 +26,7 @@ from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.study import Root, study_command
 from lapsvm.pipelines.fitting.tasks import fit_tasks
 from lapsvm.pipelines.fitting.training_bags import training_bags
-from lapsvm.pipelines.results.detections import (
-    detect_set,
-    publish_results,
-    write_temporary_results,
-)
+from lapsvm.pipelines.results.detections import detect_set, publish_results, write_temporary_results
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
@@ -68,14 +64,8 @@ def run(
     """Train a baseline on the shards of the run in `folder`, detect and evaluate with the settings of that run.
 
     `constants` are fields of `BaselineOptions` with values to choose from; `root` is the folder of the run's data, if
-    it has moved.
-
-    Raises
-    ------
-    OptionError
-        If `out` holds a run already, or a constant is given that the baseline does not have.
-    StageError
-        If `folder` is no run folder.
+    it has moved. Raises OptionError if `out` holds a run already, or a constant is given that the baseline does not
+    have, StageError if `folder` is no run folder.
     """
     for name in constants:
         if name not in (OF_HEADS if method.value in HEADS else OF_MI_SVM):
@@ -99,8 +89,8 @@ def run(
 def _trained(context: RunContext, options: BaselineOptions) -> tuple[Callable[[Shard], Float64], Mapping[str, Any]]:
     """Return the function shard -> scores (n, classes) of its windows, and the record of training."""
     shards = open_shards(context.run.shards(context.settings.data.train_set))
-    tasks = fit_tasks(context, shards)
-    bags, scale, pairs = training_bags(context, shards)
+    tasks = fit_tasks(context.stored, shards)
+    bags, scale, pairs = training_bags(context.workspace, context.settings, shards)
     if options.method in HEADS:
         return fit_heads(options, tasks, HeadPictures(bags, shards, scale, pairs), context.reporter)
     projection = projection_of(context.run, shards)
@@ -111,9 +101,11 @@ def _trained(context: RunContext, options: BaselineOptions) -> tuple[Callable[[S
 def _detect(context: RunContext, set_name: str, score: Callable[[Shard], Float64]) -> None:
     """Write the detections of a set, stamped with the shards and settings that decide them."""
     run, shards = context.run, open_shards(context.run.shards(set_name))
-    files = write_temporary_results(run, set_name, detect_set(context, shards, context.data.classes, score, set_name))
+    classes, settings = context.data.classes, context.settings.detect
+    found = detect_set(shards, classes, score, settings, set_name, context.reporter, context.threads)
+    files = write_temporary_results(run, set_name, found)
     checksums = [header.checksum for header in shards.headers]
-    stamp = {"models": {}, "shards": checksums, "settings": asdict(context.settings.detect)}
+    stamp = {"models": {}, "shards": checksums, "settings": asdict(settings)}
     publish_results(run, set_name, files, stamp)
 
 
@@ -123,12 +115,8 @@ def run_seeds(
 ) -> None:  # fmt: skip
     """Do what `run` does for several seeds of a head, each in its own folder out/METHOD-SEED.
 
-    The first seed's folds choose the constants of all.
-
-    Raises
-    ------
-    OptionError
-        If a folder holds a run already, a seed is repeated, or the method is not a head.
+    The first seed's folds choose the constants of all. Raises OptionError if a folder holds a run already, a seed is
+    repeated, or the method is not a head.
     """
     if method.value not in HEADS:
         raise OptionError(f"option --seeds is for {', '.join(HEADS)}; {method.value} draws folds alone, see --seed.")
@@ -148,9 +136,8 @@ def _context(folder: Path, out: Path, method: Method, quiet: bool, root: Path | 
     if target.settings_file.exists() or (out / RECORD).exists():
         raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
     program = ("python", "benchmarks/recipes/baselines.py")
-    return RunContext(
-        target, moved(check_settings(settings), root), os.cpu_count() or 1, Reporter(quiet), program=program
-    )
+    settings = moved(check_settings(settings), root)
+    return RunContext(target, settings, os.cpu_count() or 1, Reporter(quiet), program=program)
 
 
 def baseline_settings(settings: Settings, method: Method) -> Settings:
@@ -175,8 +162,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the results, a run folder.", **PATH)],
     method: Annotated[Method, typer.Option(help="Baseline to train.")],
     seed: Annotated[
-        int | None,
-        typer.Option(min=0, max=MAX_SEED, show_default="0", help="Seed of folds, first weights and order."),
+        int | None, typer.Option(min=0, max=MAX_SEED, show_default="0", help="Seed of folds, first weights and order.")
     ] = None,
     seeds: Annotated[
         str, typer.Option(help="Seeds of a head, as in 0,1,2: a run each in OUT, with the first one's constants.")

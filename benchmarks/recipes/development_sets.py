@@ -16,6 +16,8 @@ import drawn_kinds
 import numpy as np
 from mixed_set import SETS, ids_of, link, mix, write_lists
 
+from lapsvm.errors import OptionError
+
 VOC, VOC_CLASSES = "voc2007_vehicles_cat", ("bus", "car", "cat", "train", "person")
 ANIMALS = ("bird", "cat", "cow", "dog", "horse", "sheep")
 NEGATIVES = {
@@ -44,47 +46,29 @@ def development_sets(
     data: Path, out: Path, extra: Mapping[str, Path], names: Sequence[str] = ()
 ) -> dict[str, DevelopmentSet]:
     """Return some sets by name, or all, after making the folders that are missing; `extra` are further VOC folders."""
-    sets: dict[str, Callable[[], DevelopmentSet]] = {
-        "voc": lambda: DevelopmentSet("voc", "voc", data / VOC, VOC_CLASSES),
-        **{f"voc150_{seed}": partial(_draw_of_voc, data / VOC, out, seed) for seed in range(DRAWS)},
-        **{f"{animal}_{kind}": partial(_mixed, data, out, animal, kind) for animal in MIXED for kind in MIXED[animal]},
-        "tiles": lambda: DevelopmentSet("tiles", "tiles", data / "magnetic_tiles"),
-        "platelets": lambda: DevelopmentSet(
-            "platelets", "platelets", _made(out / "platelets", partial(_label_platelets, data / "bccd"))
-        ),
-        **{name: partial(_generated, out, name) for name in DRAWN_SETS},
-        **{f"digits_{seed}": partial(_digits, out, seed) for seed in range(DRAWS)},
-        **{name: partial(DevelopmentSet, name, name, root) for name, root in extra.items()},
-    }
-    unknown = [name for name in names if name not in sets]
+    voc = data / VOC
+    mixed = [(animal, kind) for animal, kinds in MIXED.items() for kind in kinds]
+    sets: list[tuple[DevelopmentSet, Callable[[Path], None] | None]] = [
+        (DevelopmentSet("voc", "voc", voc, VOC_CLASSES), None),
+        *((DevelopmentSet(f"voc150_{seed}", "voc150", out / f"voc150_{seed}", VOC_CLASSES), partial(_draw, voc, seed))
+          for seed in range(DRAWS)),
+        *((DevelopmentSet(f"{animal}_{kind}", animal, out / f"{animal}_{kind}"),
+           partial(mix, data / animal, animal, voc, **NEGATIVES[kind])) for animal, kind in mixed),
+        (DevelopmentSet("tiles", "tiles", data / "magnetic_tiles"), None),
+        (DevelopmentSet("platelets", "platelets", out / "platelets"), partial(_label_platelets, data / "bccd")),
+        *((DevelopmentSet(name, name, out / name), write) for name, write in DRAWN_SETS.items()),
+        *((DevelopmentSet(f"digits_{seed}", "digits", out / f"digits_{seed}", (), "digits", seed), None)
+          for seed in range(DRAWS)),
+        *((DevelopmentSet(name, name, root), None) for name, root in extra.items()),
+    ]  # fmt: skip
+    known = {one.name: (one, make) for one, make in sets}
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise SystemExit(f"option --sets must name some of {', '.join(sets)}, got {unknown[0]!r}.")
-    return {name: sets[name]() for name in names or sets}
-
-
-def _draw_of_voc(voc: Path, out: Path, seed: int) -> DevelopmentSet:
-    root = _made(out / f"voc150_{seed}", partial(_draw, voc, seed))
-    return DevelopmentSet(root.name, "voc150", root, VOC_CLASSES)
-
-
-def _mixed(data: Path, out: Path, animal: str, kind: str) -> DevelopmentSet:
-    make = partial(mix, data / animal, animal, data / VOC, **NEGATIVES[kind])
-    return DevelopmentSet(f"{animal}_{kind}", animal, _made(out / f"{animal}_{kind}", make))
-
-
-def _generated(out: Path, name: str) -> DevelopmentSet:
-    return DevelopmentSet(name, name, _made(out / name, DRAWN_SETS[name]))
-
-
-def _digits(out: Path, seed: int) -> DevelopmentSet:
-    return DevelopmentSet(f"digits_{seed}", "digits", out / f"digits_{seed}", (), "digits", seed)
-
-
-def _made(root: Path, make) -> Path:
-    """Return a folder, made by `make(root)` unless it is there."""
-    if not (root / "ImageSets").is_dir():
-        make(root)
-    return root
+        raise OptionError(f"option --sets must name some of {', '.join(known)}, got {unknown[0]!r}.")
+    for one, make in (known[name] for name in names or known):
+        if make is not None and not (one.root / "ImageSets").is_dir():
+            make(one.root)
+    return {name: known[name][0] for name in names or known}
 
 
 def _draw(voc: Path, seed: int, out: Path) -> None:

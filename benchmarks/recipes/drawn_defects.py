@@ -6,20 +6,19 @@ three, mostly of one kind. The longer side of a box is between the two numbers o
 shorter one is at least a quarter of it and 5 pixels. Textures are noise at several scales, grain, brushed lines,
 stripes or weave, under soft light. The same options give the same pictures; each picture has its own seed.
 
-    python benchmarks/recipes/drawn_defects.py OUT
-    python benchmarks/recipes/drawn_defects.py OUT --sides 14 30
     python benchmarks/recipes/drawn_defects.py OUT --size 3000 2000 --sides 30 30 --pictures 20
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
+import typer
 from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
+from lapsvm.pipelines.cli.study import study_command
 
 from lapsvm.voc_files import VocObject
 
@@ -33,32 +32,26 @@ CONTRASTS = 30, 80  # grey levels
 Floats = Any
 
 
-def main() -> None:
-    run(__doc__, write)
+def drawing(write: partial[None]) -> Callable[..., None]:
+    """Return the command that writes two sets; its defaults are those of `write`."""
 
+    def draw(
+        out: Path,
+        pictures: Annotated[int, typer.Option(help="Of each set.")] = write.keywords["count"],
+        size: Annotated[tuple[int, int], typer.Option(help="Width and height.")] = (640, 480),
+        sides: Annotated[tuple[float, float], typer.Option(help="Range of a box's side.")] = write.keywords["sides"],
+        seed: int = 0,
+    ) -> None:
+        """Write a VOC folder of drawn pictures."""
+        write(out, count=pictures, size=size, sides=sides, seed=seed)
 
-def run(description: str, write: partial[None]) -> None:
-    """Write the two sets that the command line asks for; its defaults are those of `write`."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--pictures", type=int, default=write.keywords["count"], help="of each set")
-    parser.add_argument("--size", type=int, nargs=2, default=(640, 480), help="width and height")
-    parser.add_argument("--sides", type=float, nargs=2, default=write.keywords["sides"], help="range of a box's side")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    write(given.out, count=given.pictures, size=tuple(given.size), sides=tuple(given.sides), seed=given.seed)
+    return study_command(draw)
 
 
 def write_sets(
-    draw: Callable[..., Iterator[VocPicture]],
-    kinds: Sequence[str],
-    out: Path,
-    *,
-    count: int,
-    sides: tuple[float, float],
-    size: tuple[int, int] = (640, 480),
-    seed: int = 0,
-) -> None:
+    draw: Callable[..., Iterator[VocPicture]], kinds: Sequence[str], out: Path, *, count: int,
+    sides: tuple[float, float], size: tuple[int, int] = (640, 480), seed: int = 0,
+) -> None:  # fmt: skip
     """Write both sets of what `draw` draws, as `pictures` does."""
     for number, name in enumerate(SETS):
         write_lists(out, name, write_pictures(out, draw(name, count, size, sides, (seed, number))), kinds)
@@ -205,6 +198,7 @@ def weave(rng: np.random.Generator, height: int, width: int) -> Floats:
 
 
 write = partial(write_sets, pictures, KINDS, count=120, sides=(14, 60))
+main = drawing(write)
 """Write both sets into a folder."""
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from functools import partial
 
 import cv2
 import numpy as np
-from drawn_defects import Floats, run, texture, write_sets
+from drawn_defects import Floats, drawing, texture, write_sets
 from lapsvm.datasets.voc_writer import VocPicture
 
 from lapsvm.voc_files import VocObject
@@ -26,10 +26,6 @@ DOTS = {
     "six": [(-1, -1), (1, 1), (-1, 1), (1, -1), (-1, 0), (1, 0)],
 }
 FINER = 4  # tokens are painted at so many times their size
-
-
-def main() -> None:
-    run(__doc__, write)
 
 
 def pictures(
@@ -95,6 +91,7 @@ def cropped(colour: Floats, cover: Floats) -> tuple[Floats, Floats]:
 
 
 write = partial(write_sets, pictures, KINDS, count=180, sides=(40, 110))
+main = drawing(write)
 """Write both sets into a folder."""
 
 if __name__ == "__main__":

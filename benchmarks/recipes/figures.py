@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lapsvm.pipelines.results.evaluation import evaluate_set
+from lapsvm.pipelines.results.known_boxes import BoxSource
 from lapsvm.pipelines.results.set_entry import Unseen
 from lapsvm.pipelines.run.context import RunContext
 
@@ -26,9 +27,10 @@ def figures_of(detections: Mapping[str, Detections], truth: Truth, *more: Mappin
 
 def run_figures(context: RunContext, set_name: str) -> dict[str, Any]:
     """Return the figures of a finished run on one of its sets, and the CPU seconds of training and refinement."""
-    evaluation = evaluate_set(context, set_name)
+    stored = context.stored
+    evaluation = evaluate_set(stored, BoxSource.of(stored, context.reporter.say), set_name)
     more = [{name: {"image_ap": value} for name, value in evaluation.image_ap.items()}]
-    held_out = Unseen.of_run(context).table(evaluation.truth) if set_name == context.settings.data.train_set else None
+    held_out = Unseen.of_run(stored).table(evaluation.truth) if set_name == stored.train_set else None
     if held_out is not None:
         rows = held_out["classes"].items()
         keys = ("corloc", "pointing", "image_ap")

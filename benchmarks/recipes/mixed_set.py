@@ -8,22 +8,21 @@ those without the classes of `--without`, those that show a class of `--only`, o
 Pictures and annotations are links to the originals.
 """
 
-from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from lapsvm.pipelines.cli.study import study_command
 
 SETS = ("trainval", "test")
 
 
-def main() -> None:
-    """Make the folder that the command line names."""
-    parser = ArgumentParser()
-    for name, kind in (("positives", Path), ("name", str), ("negatives", Path), ("out", Path)):
-        parser.add_argument(name, type=kind)
-    parser.add_argument("--without", type=lambda text: text.split(","), default=[])
-    parser.add_argument("--only", type=lambda text: text.split(","), default=[])
-    parser.add_argument("--every", type=int, default=1)
-    mix(**vars(parser.parse_args()))
+@study_command
+def main(
+    positives: Path, name: str, negatives: Path, out: Path, without: str = "", only: str = "", every: int = 1
+) -> None:
+    """Make the folder; --without and --only name classes, separated by commas."""
+    named = {"without": without.split(",") if without else [], "only": only.split(",") if only else []}
+    mix(positives, name, negatives, out, **named, every=every)
 
 
 def mix(

@@ -21,13 +21,7 @@ from lapsvm.errors import OptionError
 
 
 def parse_row(text: str) -> Row:
-    """Return a row from NAME=RUN,RUN.
-
-    Raises
-    ------
-    OptionError
-        If it has no name or no run.
-    """
+    """Return a row from NAME=RUN,RUN; OptionError if it has no name or no run."""
     name, _, runs = text.partition("=")
     folders = [Path(folder.strip()) for folder in runs.split(",") if folder.strip()]
     if not name or not folders:

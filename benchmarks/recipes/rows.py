@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,29 +30,14 @@ class Row(NamedTuple):
 
 
 def rows_table(rows: Sequence[Row], draws: int, seed: int = 0, root: Path | None = None) -> dict[str, Any]:
-    """Return the figures of every row and their differences to the first row.
+    """Return the figures of every row of finished runs and their differences to the first row.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-        Finished runs. Differences are paired over draws of the pictures, so the first run of each row must have the
-        pictures of the first row; the runs of one row may have different pictures (those of a generator's seeds).
-    draws : int
-        Bootstrap draws of the pictures.
-    seed : int, default 0
-    root : Path, optional
-        The folder of all runs' data, if they have moved.
+    Differences are paired over draws of the pictures, so the first run of each row must have the pictures of the first
+    row; the runs of one row may have different pictures (those of a generator's seeds). `root` is the folder of all
+    runs' data, if they have moved; OptionError if these had data in several folders.
 
-    Returns
-    -------
-    dict
-        "rows": for each its name, "runs", "measures" -> {"value", "low", "high", "values" of its runs, "difference"},
-        and "seconds" -> stage -> mean CPU and wall seconds; "draws", "level", "seed".
-
-    Raises
-    ------
-    OptionError
-        If there is a `root`, but the runs had data in several folders.
+    The result has "rows": for each its name, "runs", "measures" -> {"value", "low", "high", "values" of its runs,
+    "difference"}, and "seconds" -> stage -> mean CPU and wall seconds; "draws", "level", "seed".
     """
     if root is not None and _pictures_differ([run for row in rows for run in row.runs]):
         raise OptionError("option --root must name the data of all runs, but those had data in several folders.")
@@ -103,12 +89,10 @@ def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
     """Return stage -> mean CPU and wall seconds of the runs that have it."""
     timings = [RunFolder(folder).timings() for folder in runs]
     stages = dict.fromkeys(stage for entries in timings for stage in entries)
+    of_stage = {stage: [entries[stage] for entries in timings if stage in entries] for stage in stages}
     return {
-        stage: {
-            kind: round(float(np.mean([entries[stage][kind] for entries in timings if stage in entries])), 1)
-            for kind in ("cpu_seconds", "seconds")
-        }
-        for stage in stages
+        stage: {kind: round(fmean(entry[kind] for entry in entries), 1) for kind in ("cpu_seconds", "seconds")}
+        for stage, entries in of_stage.items()
     }
 
 
@@ -128,11 +112,8 @@ def rows_markdown(table: Mapping[str, Any]) -> str:
         entries = [row["measures"].get(measure) for measure in measures]
         figures.append([name, *map(_figure_text, entries), _cpu_seconds(row["seconds"])])
         differences.append([name, *(difference_text(entry and entry["difference"]) for entry in entries)])
-    return (
-        markdown_table(["", *titles, "CPU s"], figures, escape=False)
-        + "\n"
-        + markdown_table([f"difference to {names[0]}", *titles], differences[1:], escape=False)
-    )
+    tables = (["", *titles, "CPU s"], figures), ([f"difference to {names[0]}", *titles], differences[1:])
+    return "\n".join(markdown_table(header, rows, escape=False) for header, rows in tables)
 
 
 def _figure_text(figure: Mapping[str, Any] | None) -> str | None:

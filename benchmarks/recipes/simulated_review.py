@@ -15,7 +15,6 @@ and 7 s a drawn box. A number may be a share of a class's pictures. With the ord
 class's verdicts is on those pictures where held-out and final boxes agree least.
 """
 
-import argparse
 import itertools
 import json
 import math
@@ -25,17 +24,21 @@ import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from lapsvm.pipelines.cli.parsing import split_names
+from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 from lapsvm.pipelines.results.held_out import read_held_out
-from lapsvm.pipelines.results.known_boxes import known_boxes
+from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.review.session import ReviewSession, random_order
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 from lapsvm.pipelines.stages.registry import run_stage
+from variants import read_results
 
 from lapsvm.boxes import areas, iou
 
@@ -48,48 +51,39 @@ RANDOM, AGREEMENT = "random", "agreement"
 STAGES = ("refine", "detect", "evaluate")
 
 
-def main() -> None:
+@study_command
+def main(
+    out: Path,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN")],
+    verdicts: Annotated[str, typer.Option(help="Numbers a class, shares as 10%, all; separated by commas.")] = "20",
+    seeds: Annotated[str, typer.Option(help="Numbers, separated by commas.")] = "0",
+    orders: Annotated[str, typer.Option(help="random, agreement")] = RANDOM,
+    threads: int = 1,
+    curve: Annotated[bool, typer.Option("--curve", help="A row for each run, a column for each number.")] = False,
+) -> None:
     """Review and refine what is missing, then print the table."""
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    parser.add_argument("--verdicts", type=_counts, default=[20])
-    parser.add_argument("--seeds", type=_numbers, default=[0])
-    parser.add_argument("--orders", type=lambda text: text.split(","), default=[RANDOM])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--curve", action="store_true")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    results = given.out / "results.jsonl"
-    wanted = [(run, 0, 0, RANDOM) for run in given.runs]
-    wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders)
-    done = {(line["seed"], *_kind(line)) for line in _lines(results)}
+    out.mkdir(parents=True, exist_ok=True)
+    results = out / "results.jsonl"
+    numbers = split_names("option --verdicts", verdicts)
+    counts = [one if one == ALL or one.endswith("%") else int(one) for one in numbers]
+    kinds = split_names("option --orders", orders, (RANDOM, AGREEMENT))
+    wanted = [(run, 0, 0, RANDOM) for run in runs]
+    wanted += itertools.product(runs, counts, map(int, split_names("option --seeds", seeds)), kinds)
+    done = {(line["seed"], *_kind(line)) for line in read_results(results)}
     for run, count, seed, order in wanted:
         if (seed, str(run), count, order) not in done:
-            lines = reviewed_run(run, given.out / "run", count, seed, order, given.threads)
+            lines = reviewed_run(run, out / "run", count, seed, order, threads)
             with results.open("a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
-    (print_curve if given.curve else print_table)(_lines(results))
-
-
-def _counts(text: str) -> list[Count]:
-    return [number if number == ALL or number.endswith("%") else int(number) for number in text.split(",")]
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
-
-
-def _lines(results: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in results.read_text().splitlines()] if results.is_file() else []
+    (print_curve if curve else print_table_of)(read_results(results))
 
 
 def reviewed_run(source: Path, target: Path, count: Count, seed: int, order: str, threads: int) -> list[dict[str, Any]]:
     """Return a line for each class of a copy of a run with so many verdicts a class; 0 is the run as it is."""
     path = copied(source, target) if count else source
-    session = ReviewSession(RunContext.opened(path, "review", quiet=True))
-    truth = known_boxes(session.context, session.context.settings.data.train_set).truth
+    session = ReviewSession(RunContext.opened(path, "review", quiet=True).stored)
+    truth = known_boxes(BoxSource.of(session.stored), session.stored.train_set).truth
     verdicts = {one.name: review(session, one, truth[one.name], count, seed, order) for one in session.classes}
     if count:
         use(RunFolder(path), verdicts, threads)
@@ -175,22 +169,20 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
     }
     others = [hit for picture, hit in hits.items() if picture not in reviewed]
     evaluation = json.loads(run.evaluation_file.read_text())["sets"][run.settings().data.train_set]["classes"]
-    return {
-        "held_out": fmean(hits.values()),
-        "others": fmean(others) if others else None,
-        "final": evaluation[name]["corloc"],
-    }
+    final = evaluation[name]["corloc"]
+    return {"held_out": fmean(hits.values()), "others": fmean(others) if others else None, "final": final}
 
 
-def print_table(lines: list[dict[str, Any]]) -> None:
+def print_table_of(lines: list[dict[str, Any]]) -> None:
     """Print means over classes and seeds, with the least and the greatest mean of a seed in brackets."""
-    print("| run | verdicts a class | order | seeds | held out | without verdict | final | harm |")
-    print("|---|---|---|---|---|---|---|---|")
-    for run, count, order in dict.fromkeys(map(_kind, lines)):
-        own = [line for line in lines if _kind(line) == (run, count, order)]
-        cells = " | ".join(_spread(own, name) for name in ("held_out", "others", "final"))
-        seeds = len({line["seed"] for line in own})
-        print(f"| {run} | {count} | {order} | {seeds} | {cells} | {_harm(own, lines):.2f} |")
+    titles = ["run", "verdicts a class", "order", "seeds", "held out", "without verdict", "final", "harm"]
+    print_table(titles, (_row(kind, lines) for kind in dict.fromkeys(map(_kind, lines))))
+
+
+def _row(kind: tuple[str, Count, str], lines: list[dict[str, Any]]) -> list[Cell]:
+    own = [line for line in lines if _kind(line) == kind]
+    cells = (_spread(own, name) for name in ("held_out", "others", "final"))
+    return [*kind, len({line["seed"] for line in own}), *cells, f"{_harm(own, lines):.2f}"]
 
 
 def _kind(line: dict[str, Any]) -> tuple[str, Count, str]:
@@ -206,16 +198,14 @@ def _harm(own: list[dict[str, Any]], lines: list[dict[str, Any]]) -> float:
 def print_curve(lines: list[dict[str, Any]]) -> None:
     """Print the mean of the held-out boxes of each run by the number of verdicts, and a class's minutes of these."""
     counts = list(dict.fromkeys(line["verdicts"] for line in lines))
-    print(f"| run | {' | '.join(map(str, counts))} |")
-    print("|---" * (len(counts) + 1) + "|")
-    for run in dict.fromkeys(line["run"] for line in lines):
-        own = {count: [one for one in lines if (one["run"], one["verdicts"]) == (run, count)] for count in counts}
-        cells = [f"{_spread(of, 'held_out')}, {_minutes(of):.1f} min" if of else "" for of in own.values()]
-        print(f"| {run} | {' | '.join(cells)} |")
+    runs = dict.fromkeys(line["run"] for line in lines)
+    rows = ([run, *(_curve_cell(lines, run, count) for count in counts)] for run in runs)
+    print_table(["run", *map(str, counts)], rows)
 
 
-def _minutes(lines: list[dict[str, Any]]) -> float:
-    return fmean(line["seconds"] for line in lines) / 60
+def _curve_cell(lines: list[dict[str, Any]], run: str, count: Count) -> str:
+    own = [line for line in lines if (line["run"], line["verdicts"]) == (run, count)]
+    return f"{_spread(own, 'held_out')}, {fmean(line['seconds'] for line in own) / 60:.1f} min" if own else ""
 
 
 def _spread(lines: list[dict[str, Any]], figure: str) -> str:

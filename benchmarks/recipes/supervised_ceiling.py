@@ -6,13 +6,14 @@ the best one if its IoU is 0.5 or more), the negatives are windows with an IoU b
 each picture, mined three times. `--C` is its constant (default 0.3).
 """
 
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import typer
+from lapsvm.pipelines.cli.study import print_table, study_command
 from lapsvm.pipelines.fitting.training_bags import stored_bags
 from lapsvm.pipelines.results.detections import detect_set
 from lapsvm.pipelines.run.context import RunContext
@@ -38,9 +39,12 @@ class Pictures(NamedTuple):
     sides: dict[str, list[tuple[np.ndarray, np.ndarray]]]
 
 
-def main(folder: str, C: float = C_DEFAULT) -> None:
-    """Train on the true boxes and print the table."""
-    run = RunFolder(Path(folder))
+@study_command
+def main(
+    folder: Annotated[Path, typer.Argument(metavar="RUN")], C: Annotated[float, typer.Option("--C")] = C_DEFAULT
+) -> None:
+    """Train on the true boxes and print the figures."""
+    run = RunFolder(folder)
     context = RunContext(run, run.settings(), 2, Reporter(True))
     data = context.settings.data
     for set_name, evaluate, measures in (
@@ -49,17 +53,21 @@ def main(folder: str, C: float = C_DEFAULT) -> None:
     ):
         found = detections_of(context, set_name, C)
         rows = evaluate(found, context.data.dataset.ground_truth(set_name)).rows()
-        for measure in measures:
-            values = [row[measure] for row in rows.values()]
-            text = " ".join(f"{name} {value:.3f}" for name, value in zip(rows, values, strict=True))
-            print(f"{set_name} {measure}: {text}; mean {np.mean(values):.3f}")
+        titles = [f"{set_name}", *rows, "mean"]
+        values = [[measure, *(row[measure] for row in rows.values())] for measure in measures]
+        print_table(titles, ([*row, float(np.mean(row[1:]))] for row in values))
 
 
 def detections_of(context: RunContext, set_name: str, C: float = C_DEFAULT) -> dict[str, Detections]:
     """Return the detections in a set by models that were trained with all training pictures."""
-    pictures = _opened(context)
-    weights, biases = _models(context, pictures, np.ones(len(pictures.bags.offsets) - 1, dtype=bool), C)
+    weights, biases = trained_models(context, C)
     return _detected(context, set_name, lambda shard: shard.features @ weights + biases)
+
+
+def trained_models(context: RunContext, C: float = C_DEFAULT) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights (features, classes) of stored features and the biases, trained with all training pictures."""
+    pictures = _opened(context)
+    return _models(context, pictures, np.ones(len(pictures.bags.offsets) - 1, dtype=bool), C)
 
 
 def held_out_detections(context: RunContext, C: float = C_DEFAULT, folds: int = 3) -> dict[str, Detections]:
@@ -83,7 +91,7 @@ def _opened(context: RunContext) -> Pictures:
     """Return the training pictures of a run."""
     train_set = context.settings.data.train_set
     shards, truth = open_shards(context.run.shards(train_set)), context.data.dataset.ground_truth(train_set)
-    bags, scale = stored_bags(context, shards)
+    bags, scale = stored_bags(context.workspace, train_set, shards)
     boxes = [box for shard in shards for box in np.split(shard.boxes, shard.offsets[1:-1])]
     sides = {
         name: [_sides(windows, truth[name][image]) for windows, image in zip(boxes, shards.image_ids, strict=True)]
@@ -107,7 +115,8 @@ def _models(context: RunContext, pictures: Pictures, seen: np.ndarray, C: float)
 def _detected(context: RunContext, set_name: str, score) -> dict[str, Detections]:
     """Return class -> detections in a set; `score(shard)` are the scores (windows, classes)."""
     shards, names = open_shards(context.run.shards(set_name)), context.data.classes
-    found = detect_set(context, shards, names, score, set_name)
+    settings = context.settings.detect
+    found = detect_set(shards, names, score, settings, set_name, context.reporter, context.threads)
     return {name: Detections.from_images(images) for name, images in found.items()}
 
 
@@ -149,4 +158,4 @@ def _rows(bags, mined) -> Iterator[np.ndarray]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[3]) if sys.argv[2:3] == ["--C"] else C_DEFAULT)
+    main()

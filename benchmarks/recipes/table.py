@@ -8,12 +8,14 @@ over the sets that all variants have. Brackets are percentile intervals at 95 % 
 column over draws of the pictures (CorLoc alone).
 """
 
-from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from lapsvm.pipelines.cli.parsing import split_names
+from lapsvm.pipelines.cli.study import study_command, table_lines
 from variants import CEILING, read_results
 
 MEASURES = ("ap_11point", "corloc")
@@ -22,24 +24,30 @@ DRAWS = 2000
 Lines = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-def main() -> None:
-    """Print the tables that the command line asks for."""
-    parser = ArgumentParser()
-    parser.add_argument("out", type=Path, nargs="+")
-    parser.add_argument("--on", choices=("trainval", "test"), default="trainval")
-    parser.add_argument("--variants", type=lambda text: text.split(","), default=[])
-    parser.add_argument("--sets", type=lambda text: text.split(","), default=[])
-    parser.add_argument("--measure", choices=MEASURES)
-    given = parser.parse_args()
-    lines = [line for out in given.out for line in read_results(out / "results.jsonl")]
-    chosen_on, reported = (_by_pair(lines, on, given.sets) for on in ("trainval", given.on))
-    variants = given.variants or list(dict.fromkeys(name for _, name in reported if name != CEILING))
+@study_command
+def main(
+    outs: Annotated[list[Path], typer.Argument(metavar="OUT")],
+    on: Annotated[str, typer.Option(help="trainval or test")] = "trainval",
+    variants: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
+    sets: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
+    measure: Annotated[str, typer.Option(help="Of shares; by default the mean of all.")] = ",".join(MEASURES),
+) -> None:
+    """Print the tables of finished variants."""
+    split_names("option --on", on, ("trainval", "test"))
+    lines = [line for out in outs for line in read_results(out / "results.jsonl")]
+    chosen_on, reported = (_by_pair(lines, where, sets.split(",") if sets else []) for where in ("trainval", on))
+    names = variants.split(",") if variants else [name for _, name in reported if name != CEILING]
+    measures = split_names("option --measure", measure, MEASURES)
+    print_tables(chosen_on, reported, list(dict.fromkeys(names)), measures, on)
+
+
+def print_tables(chosen_on: Lines, reported: Lines, variants: Sequence[str], measures: Sequence[str], on: str) -> None:
+    """Print figures by set, shares of the ceiling, and what choices on the other groups give."""
     print(figures_table(reported, variants))
-    measures = (given.measure,) if given.measure else MEASURES
     sets = [one for one in dict.fromkeys(name for name, _ in reported) if _is_complete(reported, one, variants)]
     sets = [one for one in sets if _is_complete(chosen_on, one, variants)]
     left_out = sorted({name for name, _ in reported} - set(sets))
-    print(f"\nShares of the ceiling on {given.on}, {', '.join(measures)}")
+    print(f"\nShares of the ceiling on {on}, {', '.join(measures)}")
     print(f"Sets that a variant lacks: {', '.join(left_out) or 'none'}\n")
     if not sets:
         return
@@ -61,7 +69,7 @@ def figures_table(lines: Lines, variants: Sequence[str]) -> str:
     """Return AP and CorLoc of every set and variant, and the CPU seconds of training and refinement."""
     sets, names = list(dict.fromkeys(name for name, _ in lines)), [*variants, CEILING]
     rows = [[one, *(_figures(lines.get((one, name))) for name in names)] for one in sets]
-    return _markdown(["set: AP / CorLoc (CPU s)", *names], rows)
+    return "\n".join(table_lines(["set: AP / CorLoc (CPU s)", *names], rows))
 
 
 def _figures(line: Mapping[str, Any] | None) -> str:
@@ -94,7 +102,9 @@ def shares_table(
         difference = "" if reference is None else _with_interval(column - reference, "+")
         numbers = [f"{value:.3f}" for value in column]
         rows.append([name, *numbers, _with_interval(column), f"{column.min():.3f}", difference, pictures[name]])
-    return _markdown(["variant", *groups, "mean", "least", f"less {REFERENCES[0]}", "the same, pictures"], rows)
+    return "\n".join(
+        table_lines(["variant", *groups, "mean", "least", f"less {REFERENCES[0]}", "the same, pictures"], rows)
+    )
 
 
 def left_out_table(chosen_on: np.ndarray, shares: np.ndarray, groups: Sequence[str], variants: Sequence[str]) -> str:
@@ -109,7 +119,7 @@ def left_out_table(chosen_on: np.ndarray, shares: np.ndarray, groups: Sequence[s
     columns = [np.array(chosen), *(shares[:, variants.index(name)] for name in names)]
     rows.append(["mean", "", *map(_with_interval, columns)])
     rows.append(["choice less it", "", "", *(_with_interval(columns[0] - column, "+") for column in columns[1:])])
-    return _markdown(["group left out", "chosen on the others", "its share", *names], rows)
+    return "\n".join(table_lines(["group left out", "chosen on the others", "its share", *names], rows))
 
 
 def picture_intervals(
@@ -146,17 +156,6 @@ def _with_interval(values: np.ndarray, sign: str = "") -> str:
 def _interval(values: np.ndarray, sign: str = "") -> str:
     low, high = np.percentile(values, (2.5, 97.5))
     return f"[{low:{sign}.3f}, {high:{sign}.3f}]"
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(_markdown_lines(header, rows))
-
-
-def _markdown_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(header)} |"
-    yield "|---" * len(header) + "|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 if __name__ == "__main__":

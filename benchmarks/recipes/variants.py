@@ -13,15 +13,16 @@ a rerun keeps. Test pictures are extracted and measured only with `--test`; `tab
 import json
 import os
 import warnings
-from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
+import typer
 from ablation import VARIANTS, Variant, make
 from development_sets import DevelopmentSet, development_sets
 from figures import figures_of, run_figures
+from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import NO_SET
@@ -39,48 +40,50 @@ OWN: dict[str, Mapping[str, Any]] = {"best": {}}
 CEILING = "ceiling"
 PARTS = (
     "best", "C-0.3", "C-10", "top-1", "no-contrast", "no-refinement", "one-refinement", "refine-C-10", "refine-top-1",
-    "refine-all-candidates", "no-refine-voting", "no-refine-smoothing", "all-surroundings", "no-objectness",
+    "refine-all-candidates", "no-refine-voting", "no-refine-smoothing", "all-context", "no-objectness",
     "no-neg-min-iou", "no-neg-part-iou", "no-demotion", "no-score-smoothing", "no-box-voting",
 )  # fmt: skip
 STAGES = ("train", "refine", "detect", "evaluate")
 
 
-def main() -> None:
+class Given(NamedTuple):
+    """What the runs of a command share."""
+
+    out: Path
+    shards_from: Path | None
+    test: bool
+    threads: int
+
+
+@study_command
+def main(
+    data: Path,
+    out: Path,
+    sets: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
+    variants: Annotated[str, typer.Option(help="Names and TOML files, separated by commas.")] = "parts,ceiling",
+    base: Annotated[Path | None, typer.Option(help="A TOML file whose [base] is in place of best's settings.")] = None,
+    shards_from: Annotated[Path | None, typer.Option(help="The OUT of another command, whose shards serve.")] = None,
+    extra: Annotated[list[str] | None, typer.Option(help="A further set.", metavar="NAME=ROOT")] = None,
+    test: Annotated[bool, typer.Option("--test", help="Measure on test.")] = False,
+    threads: int = os.cpu_count() or 1,
+) -> None:
     """Run what is missing."""
     warnings.simplefilter("ignore")
-    given = _arguments()
-    sets = development_sets(given.data.resolve(), given.out.resolve() / "sets", dict(given.extra), given.sets)
-    variants, base = read_variants(given.variants), _tables(given.base).get("base", {}) if given.base else {}
-    results, on = given.out / "results.jsonl", "test" if given.test else "trainval"
+    given = Given(out, shards_from, test, threads)
+    more = {name: Path(root).resolve() for name, _, root in (text.partition("=") for text in extra or ())}
+    of_sets = development_sets(data.resolve(), out.resolve() / "sets", more, sets.split(",") if sets else [])
+    named, shared = read_variants(variants), _tables(base).get("base", {}) if base else {}
+    results, on = out / "results.jsonl", "test" if test else "trainval"
     done = {(line["set"], line["variant"], line["on"]) for line in read_results(results)}
-    missing = [(one, name) for one in sets.values() for name in variants if (one.name, name, on) not in done]
-    for source in dict.fromkeys(_source(name, variants[name]) for _, name in missing):
-        needed = dict.fromkeys(one for one, name in missing if _source(name, variants[name]) == source)
-        extract_all(_context(given, one, source, base | variants.get(source, {})) for one in needed)
+    missing = [(one, name) for one in of_sets.values() for name in named if (one.name, name, on) not in done]
+    for source in dict.fromkeys(_source(name, named[name]) for _, name in missing):
+        needed = dict.fromkeys(one for one, name in missing if _source(name, named[name]) == source)
+        extract_all(_context(given, one, source, shared | named.get(source, {})) for one in needed)
     for one, name in missing:
-        line = _measured(given, one, name, variants[name], on)
+        line = _measured(given, one, name, named[name], on)
         with results.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(f"{one.name}, {name}: {_brief(line)}", flush=True)
-
-
-def _arguments() -> Namespace:
-    parser = ArgumentParser()
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--sets", type=lambda text: text.split(","), default=[])
-    parser.add_argument("--variants", default="parts,ceiling")
-    parser.add_argument("--base", type=Path, help="a TOML file whose table [base] has settings in place of best's")
-    parser.add_argument("--shards-from", type=Path, help="the OUT of another command, whose shards serve")
-    parser.add_argument("--extra", type=_named_root, action="append", default=[], metavar="NAME=ROOT")
-    parser.add_argument("--test", action="store_true", help="measure on test")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    return parser.parse_args()
-
-
-def _named_root(text: str) -> tuple[str, Path]:
-    name, _, root = text.partition("=")
-    return name, Path(root).resolve()
 
 
 def read_variants(text: str) -> dict[str, Mapping[str, Any]]:
@@ -114,7 +117,7 @@ def _source(variant: str, values: Mapping[str, Any]) -> str:
     return variant if own else "best"
 
 
-def _context(given: Namespace, one: DevelopmentSet, variant: str, values: Mapping[str, Any]) -> RunContext:
+def _context(given: Given, one: DevelopmentSet, variant: str, values: Mapping[str, Any]) -> RunContext:
     """Return the context of a run on a set that has its own shards."""
     settings = Settings().with_values({
         **BEST,
@@ -136,9 +139,7 @@ def _context(given: Namespace, one: DevelopmentSet, variant: str, values: Mappin
     )
 
 
-def _measured(
-    given: Namespace, one: DevelopmentSet, variant: str, values: Mapping[str, Any], on: str
-) -> dict[str, Any]:
+def _measured(given: Given, one: DevelopmentSet, variant: str, values: Mapping[str, Any], on: str) -> dict[str, Any]:
     """Return the line of a set and a variant, after running what is missing."""
     source = RunFolder(given.out / "runs" / one.name / _source(variant, values))
     settings = source.settings().with_values({"data.test_set": "test" if given.test else NO_SET})

@@ -47,8 +47,7 @@ def fit_heads(
     chosen, candidates = choose_constants(options, tasks, pictures, reporter)
     with reporter.bar(f"train {options.method}", chosen.epochs, "epochs") as bar:
         model = new_head(options, chosen, partial(_step, bar))
-        boxes = [] if options.method == "wsddn" else [window_boxes(pictures.shards)]
-        model.fit(pictures.bags, _labels(tasks), *boxes)
+        model.fit(pictures.bags, _labels(tasks), None if options.method == "wsddn" else window_boxes(pictures.shards))
     record = {"epochs": model.epochs, "lr": model.lr, "weight_decay": model.weight_decay}
     return partial(scores, model, pictures), {**record, "held_out_image_ap": candidates, "history": model.history_}
 
@@ -56,7 +55,7 @@ def fit_heads(
 def scores(model: WindowHeads, pictures: HeadPictures, shard: Shard) -> Float64:
     """Return the logarithm of the scores (n, classes) of a shard's windows, their context combined as in training."""
     pairs = pictures.pairs
-    features = pairs.combine(shard.features) if any(pairs.paired) else shard.features
+    features = pairs.combine(shard.features) if pairs.has_context else shard.features
     return model.score_windows(Bags(features, shard.offsets, pictures.scale))
 
 
@@ -89,12 +88,7 @@ def joint_folds(labels: NDArray[np.integer], names: Sequence[str], folds: int, s
     """Return a mask of held-out pictures for each fold, the same for all classes (labels are (n, k)).
 
     Pictures are dealt out in turns, those of the class with the fewest positives first, so that every fold has its
-    share of each class.
-
-    Raises
-    ------
-    OneClassError
-        If a class has fewer positives or negatives than folds.
+    share of each class. Raises OneClassError if a class has fewer positives or negatives than folds.
     """
     positives, negatives = (labels > 0).sum(axis=0), (labels < 0).sum(axis=0)
     for name, n_positive, n_negative in zip(names, positives.tolist(), negatives.tolist(), strict=True):

@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
@@ -20,6 +19,7 @@ from .window_heads import (
     as_unrestricted_bags,
     import_torch,
     orders,
+    single_thread,
 )
 
 _OWN = ("epochs", "lr", "weight_decay", "random_state", "callback")
@@ -31,15 +31,8 @@ class HeadStack:
     A head of the stack takes the steps of its own `fit`, up to rounding, but for the order of the pictures: all take
     them in the order that the first head's `random_state` draws, so that they can share them.
 
-    Parameters
-    ----------
-    models : sequence of WSDDN or OICR
-        Of one kind, with equal parameters except `epochs`, `lr`, `weight_decay`, `random_state` and `callback`.
-
-    Raises
-    ------
-    InputError
-        If there is no model, they differ in kind or in another parameter, or one is there twice.
+    `models` are of one kind, with equal parameters except `epochs`, `lr`, `weight_decay`, `random_state` and
+    `callback`. Raises InputError if there is none, they differ, or one is there twice.
     """
 
     def __init__(self, models: Sequence[WindowHeads]) -> None:
@@ -54,38 +47,15 @@ class HeadStack:
             raise InputError(f"models must be different objects, got {distinct} of {len(self.models)}.")
 
     def fit(
-        self,
-        bags: BagsLike,
-        Ys: Sequence[ArrayLike],
-        boxes: Array | None = None,
+        self, bags: BagsLike, Ys: Sequence[ArrayLike], boxes: Array | None = None,
         visit: Callable[[int], None] | None = None,
-    ) -> Self:
-        """Train every head on its own labels.
+    ) -> Self:  # fmt: skip
+        """Train every head on its own labels, the arguments and errors as of `WindowHeads.fit`.
 
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each picture.
-        Ys : sequence of (n_bags, k) of +1, -1 and 0
-            The labels for each head; a head takes no step at a picture all of whose labels are 0.
-        boxes : (n_windows, 4), optional
-            The boxes of the windows, for OICR.
-        visit : callable, optional
-            Called with the number of each epoch, after the fitted attributes of the heads are those of its end and
-            their own callbacks were called.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DependencyError
-            If torch is not installed.
-        InputError
-            If labels, boxes and bags do not fit, or a parameter breaks its rule.
+        A head takes no step at a picture all of whose labels are 0. `visit` is called with the number of each epoch,
+        after the fitted attributes of the heads are those of its end and their own callbacks were called.
         """
-        first, data = self.models[0], as_unrestricted_bags(bags)
+        torch, first, data = import_torch("HeadStack"), self.models[0], as_unrestricted_bags(bags)
         labels = self._labels_of(Ys, data)
         known = first._boxes_of(data, boxes)
         for model in self.models:
@@ -95,7 +65,7 @@ class HeadStack:
         for epoch, order in enumerate(orders(np.abs(labels).max(axis=0), n_epochs, first._seed()), start=1):
             going = np.array([epoch <= model.epochs for model in self.models])
             losses: list[list[float]] = [[] for _ in self.models]
-            with threadpool_limits(1), import_torch("HeadStack").enable_grad():
+            with single_thread(torch), torch.enable_grad():
                 for bag in order:
                     active = np.flatnonzero(going & labels[:, bag].any(axis=1))
                     if not active.size:  # the heads that learn from this picture have had their epochs
@@ -119,7 +89,7 @@ class HeadStack:
         stacked, pictures = self._stacked(), Pictures(data)
         k = stacked["class_intercept"].shape[1]
         found = np.full((*chosen.shape, k), np.nan)
-        with torch.no_grad(), threadpool_limits(1):
+        with torch.no_grad(), single_thread(torch):
             for bag in np.flatnonzero(chosen.any(axis=0)).tolist():
                 index = np.flatnonzero(chosen[:, bag])
                 own = {name: tensor[index] for name, tensor in stacked.items()}

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ _SLACK = 1e-3
 """Margin violation of a window outside the working set that is tolerated; it covers the solver's precision."""
 
 
+@dataclass(eq=False, repr=False)
 class MISVM(BagClassifier):
     """MI-SVM: the positives' best windows against all windows of the negatives.
 
@@ -31,78 +33,27 @@ class MISVM(BagClassifier):
     The paper has one slack variable per negative image, as `LatentSVM` has. Here each negative window has its own, as
     in most later experiments under this name. The hinge is squared because scikit-learn's `LinearSVC` is the solver.
 
-    Parameters
-    ----------
-    C : float, default 1.0
-        Weight of the loss, > 0.
-    J : float, default 1.0
-        Weight of the positives' losses, > 0.
-    scale : {"mean_norm"}, float or None, default "mean_norm"
-        Factor of the features, as for `LatentRankSVM`.
-    max_iter : int, default 30
-        Maximum number of rounds. A round trains on a working set of negative windows, scores all windows once and
-        chooses the positives' windows again. It removes negatives that satisfy their margin from the working set and
-        adds those that violate it. Training has converged when no window changes. It also ends, with a warning, when
-        all windows are those of an earlier round: two windows can be tied to the solver's precision.
+    A round trains on a working set of negative windows, scores all windows once and chooses the positives' windows
+    again. It removes negatives that satisfy their margin from the working set and adds those that violate it. Training
+    has converged when no window changes. It also ends, with a warning, when all windows are those of an earlier round:
+    two windows can be tied to the solver's precision.
 
-    Attributes
-    ----------
-    classes_ : (2,)
-        The classes; the second one is the positive one.
-    coef_ : (d,) float64
-        Weights of the unscaled features; the score of a window is ``x @ coef_ + intercept_``.
-    intercept_ : float
-        The intercept b.
-    feature_scale_ : float
-        The factor that `scale` selected.
-    n_iter_ : int
-        Number of rounds.
-    history_ : list of dict
-        One per round: step, changed (positives whose window changed), working_set (negative windows), added.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> bags = [rng.normal(size=(8, 3)) + 3 * (i < 5) * (np.arange(8) == 2)[:, None] for i in range(15)]
-    >>> MISVM(C=1).fit(bags, np.repeat([1, -1], [5, 10])).best_windows(bags)[:5]
-    array([2, 2, 2, 2, 2])
+    Fitted are `classes_`, `coef_`, `intercept_` and `feature_scale_` as for `LatentRankSVM`, the number of rounds
+    `n_iter_`, and `history_`, for each: step, changed (positives whose window changed), working_set (negative windows),
+    added.
     """
 
-    n_iter_: int
-    history_: list[dict[str, int]]
-
-    def __init__(
-        self, C: float = 1.0, J: float = 1.0, *, scale: "str | float | None" = "mean_norm", max_iter: int = 30
-    ):
-        self.C = C
-        self.J = J
-        self.scale = scale
-        self.max_iter = max_iter
+    C: float = 1.0  # weight of the loss, > 0
+    J: float = 1.0  # weight of the positives' losses, > 0
+    _: KW_ONLY
+    scale: str | float | None = "mean_norm"  # factor of the features, as for `LatentRankSVM`
+    max_iter: int = 30  # largest number of rounds
 
     def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
-        """Train on labelled images.
+        """Train on labelled images, the arguments and errors as for `LatentRankSVM`.
 
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each image.
-        y : (n_bags,) of two values
-            The larger one is positive. If the values are +1, -1 and 0, images with label 0 are left out.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            If the labels do not fit the bags or do not hold two classes, or a parameter breaks its rule.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the windows still change after `max_iter` rounds, or those of an earlier round return.
+        Warns with ConvergenceWarning if the windows still change after `max_iter` rounds, or those of an earlier
+        round return.
         """
         check_positive("C", self.C), check_positive("J", self.J), check_count("max_iter", self.max_iter)
         raw = as_bags(bags)

@@ -1,24 +1,25 @@
 """WSDDN with OICR's refinement heads on fixed window features."""
 
-from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float32, Float64, Index, check_count
-from lapsvm.bags import Bags, as_bags
+from lapsvm.arrays import Array, Float64, Index, check_count
+from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.errors import InputError
 
-from .window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
-from .wsddn import log_loss, log_products, streams_of, two_streams
+from .window_heads import DEVIATION, Parameters, import_torch, projected
+from .wsddn import WSDDN, log_loss, log_products, streams_of
 
 MIN_IOU = 0.5
 
 
-class OICR(WindowHeads):
+@dataclass(eq=False, repr=False)
+class OICR(WSDDN):
     """WSDDN and refinement heads, each taught by the head before it.
 
     P. Tang, X. Wang, X. Bai and W. Liu, "Multiple instance detection network with online instance classifier
@@ -28,85 +29,14 @@ class OICR(WindowHeads):
     weighted cross-entropy of every refinement head, the mean over the windows. A window's score is the mean
     of the refinement heads' probabilities. The features stay as they are.
 
-    Parameters
-    ----------
-    epochs : int, default 20
-        Passes over the pictures; each step uses one picture, in a seeded order.
-    n_refinements : int, default 3
-        Number of refinement heads.
-    min_iou : float, default 0.5
-        A window belongs to an object if its IoU with the class's best window is larger; in [0, 1).
-    lr, weight_decay, random_state, callback
-        As for `WSDDN`.
-
-    Attributes
-    ----------
-    class_coef_, class_intercept_, window_coef_
-        As in `WSDDN`.
-    refinement_coef_ : (d, n_refinements (k + 1)) float32
-        Weights of the refinement heads side by side; the last column of each is the background.
-    refinement_intercept_ : (n_refinements (k + 1),) float32
-    history_ : list of dict
-        One per epoch: epoch, loss (the mean over pictures of all heads' losses).
+    Fitted are the arrays of `WSDDN`, `refinement_coef_` (d, n_refinements (k + 1)) float32, the weights of the heads
+    side by side, in which the last column of each is the background, and `refinement_intercept_`.
     """
 
-    parts: ClassVar[tuple[str, ...]] = (
-        "class_coef",
-        "class_intercept",
-        "window_coef",
-        "refinement_coef",
-        "refinement_intercept",
-    )
-    class_coef_: Float32
-    class_intercept_: Float32
-    window_coef_: Float32
-    refinement_coef_: Float32
-    refinement_intercept_: Float32
-
-    def __init__(
-        self,
-        epochs: int = 20,
-        lr: float = 1e-2,
-        weight_decay: float = 1e-4,
-        *,
-        n_refinements: int = 3,
-        min_iou: float = MIN_IOU,
-        random_state: int = 0,
-        callback: Callable[[dict[str, float]], None] | None = None,
-    ):
-        self.epochs = epochs
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.n_refinements = n_refinements
-        self.min_iou = min_iou
-        self.random_state = random_state
-        self.callback = callback
-
-    def fit(self, bags: BagsLike, Y: ArrayLike, boxes: ArrayLike) -> Self:
-        """Train on labelled pictures.
-
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each picture.
-        Y : (n_bags, k) of +1, -1 and 0
-            The labels of k classes; 0 leaves a picture out of a class.
-        boxes : (n_windows, 4)
-            The boxes of the windows, bag after bag.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DependencyError
-            If torch is not installed.
-        InputError
-            If labels, boxes and bags do not fit, or a parameter breaks its rule.
-        """
-        data = as_bags(bags)
-        return self._fit(data, Y, self._boxes_of(data, boxes))
+    parts: ClassVar[tuple[str, ...]] = (*WSDDN.parts, "refinement_coef", "refinement_intercept")
+    _: KW_ONLY
+    n_refinements: int = 3
+    min_iou: float = MIN_IOU  # a window belongs to an object if its IoU with the class's best window is larger
 
     def _boxes_of(self, bags: Bags, boxes: ArrayLike | None) -> Array:
         known = as_boxes([] if boxes is None else boxes)
@@ -121,8 +51,7 @@ class OICR(WindowHeads):
             raise InputError(f"min_iou must be at least 0 and below 1, got {self.min_iou!r}.")
 
     def _start(self, generator: Any, d: int, k: int) -> Parameters:
-        torch = import_torch("OICR")
-        first = two_streams(generator, d, k)
+        torch, first = import_torch("OICR"), super()._start(generator, d, k)
         rows = self.n_refinements * (k + 1)
         refinement = DEVIATION * torch.randn((rows, d), generator=generator)
         return {**first, "refinement_coef": refinement, "refinement_intercept": torch.zeros(rows)}
@@ -174,19 +103,8 @@ def pseudo_labels(
     A picture in which every class is absent is not in the paper; here all its windows are background of weight 1.
     Without a positive class and with a label of 0 nothing is known of the windows, and the weights are 0.
 
-    Parameters
-    ----------
-    scores : (n, k)
-        Scores of the windows by the earlier head, in [0, 1].
-    labels : (k,) of +1, -1 and 0
-    boxes : (n, 4)
-    min_iou : float, default 0.5
-
-    Returns
-    -------
-    classes : (n,) intp
-        Class indices; k is the background.
-    weights : (n,) float64
+    `scores` (n, k) are those of the windows by the earlier head, in [0, 1], `labels` (k,) are +1, -1 and 0. The classes
+    (n,) intp are indices; k is the background.
     """
     n, background = scores.shape
     positive = np.flatnonzero(labels > 0)

@@ -8,32 +8,16 @@ HEADS = METHODS[1:]
 
 @dataclass(frozen=True)
 class BaselineOptions:
-    """The constants of a baseline; several values of one are compared by cross-validation.
+    """The constants of a baseline; several values of one are compared by cross-validation."""
 
-    Attributes
-    ----------
-    method : "mi_svm", "wsddn" or "oicr"
-    folds : int
-    margin : float
-        How far below the best a candidate may be.
-    seed : int
-        Of the folds, and of a head's first weights and the order of its pictures.
-    epochs, lr : tuple
-        Passes and Adam's steps of a head.
-    weight_decay : float
-        Weight of |w|^2 / 2 in each step of a head.
-    C, J : tuple of float
-        Of MI-SVM, for features with a mean norm of 1.
-    """
-
-    method: str
+    method: str  # of `METHODS`
     folds: int
-    margin: float = 0.0
-    seed: int = 0
-    epochs: tuple[int, ...] = (5, 10, 20)
-    lr: tuple[float, ...] = (0.01, 0.03, 0.1)
-    weight_decay: float = 1e-5
-    C: tuple[float, ...] = (0.05, 0.5, 5.0)
+    margin: float = 0.0  # how far below the best a candidate may be
+    seed: int = 0  # of the folds, and of a head's first weights and the order of its pictures
+    epochs: tuple[int, ...] = (5, 10, 20)  # passes of a head
+    lr: tuple[float, ...] = (0.01, 0.03, 0.1)  # Adam's steps
+    weight_decay: float = 1e-5  # weight of |w|^2 / 2 in each step of a head
+    C: tuple[float, ...] = (0.05, 0.5, 5.0)  # of MI-SVM, for features with a mean norm of 1, as J
     J: tuple[float, ...] = (1.0, 3.0)
 
     @property

@@ -1,6 +1,8 @@
 """The training that heads on fixed window features share: one picture a step, Adam, a seed, all classes at once."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,24 +22,21 @@ Parameters = dict[str, Any]  # name of the fitted attribute without "_" -> tenso
 DEVIATION = 0.01  # standard deviation of the initial weights
 
 
+@dataclass(eq=False, repr=False)
 class WindowHeads(BaseEstimator):  # type: ignore[misc]
     """Base of the heads; a subclass has `parts`, `_start`, `_loss`, `_log_scores_of` and `_image_scores_of`.
 
-    Attributes
-    ----------
-    history_ : list of dict
-        One per epoch: epoch, loss (the mean over pictures).
-    n_features_in_ : int
+    After training `history_` has one dict per epoch: epoch, loss (the mean over pictures of the sum over classes).
     """
 
     parts: ClassVar[tuple[str, ...]]
     """Names of the fitted arrays without "_", in the order of training."""
-    history_: list[dict[str, float]]
-    epochs: int
-    lr: float
-    weight_decay: float
-    random_state: int
-    callback: Callable[[dict[str, float]], None] | None
+    epochs: int = 20  # passes over the pictures; each step uses one picture, in a seeded order
+    lr: float = 1e-2  # Adam's learning rate, > 0, for features with a mean norm near 1
+    weight_decay: float = 1e-4  # weight of |w|^2 / 2 in each step, at least 0
+    _: KW_ONLY
+    random_state: int = 0  # seed of the initial weights and of the order of the pictures
+    callback: Callable[[dict[str, float]], None] | None = None  # called after every epoch with its `history_` record
 
     def score_windows(self, bags: BagsLike) -> Float64:
         """Return the logarithm of every window's score of each class (n_windows, k), bag after bag."""
@@ -63,10 +62,15 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
         """Return the logarithm of the scores (..., k) of one picture as a tensor."""
         raise NotImplementedError
 
-    def _fit(self, bags: BagsLike, Y: ArrayLike, boxes: Array | None = None) -> Self:
-        """Train on labelled pictures; `boxes` (n_windows, 4) are those of the windows, for a loss that needs them."""
+    def fit(self, bags: BagsLike, Y: ArrayLike, boxes: ArrayLike | None = None) -> Self:
+        """Train on labelled pictures.
+
+        `Y` (n_bags, k) holds +1, -1 and 0 for k classes; 0 leaves a picture out of a class. `boxes` (n_windows, 4)
+        are those of the windows, bag after bag, for heads that use them. Raises DependencyError without torch, and
+        InputError if labels, boxes and bags do not fit, or a parameter breaks its rule.
+        """
         torch, data = import_torch(type(self).__name__), as_unrestricted_bags(bags)
-        labels = as_labels(Y, data)
+        labels, known = as_labels(Y, data), self._boxes_of(data, boxes)
         self._check()
         seed = self._seed()
         parameters = self._start(torch.Generator().manual_seed(seed), data.dim, labels.shape[1])
@@ -77,10 +81,10 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
         pictures, self.history_ = Pictures(data), []
         for epoch, order in enumerate(orders(labels, self.epochs, seed), start=1):
             losses = []
-            # steps are too small for threads, and the rounding stays reproducible; the caller may be in no_grad
-            with threadpool_limits(1), torch.enable_grad():
+            # the caller may be in no_grad
+            with single_thread(torch), torch.enable_grad():
                 for bag in order:
-                    of_picture = None if boxes is None else boxes[data.offsets[bag] : data.offsets[bag + 1]]
+                    of_picture = None if known is None else known[data.offsets[bag] : data.offsets[bag + 1]]
                     adam.zero_grad()
                     loss = self._loss(parameters, pictures.windows(bag), torch.from_numpy(labels[bag]), of_picture)
                     loss.backward()
@@ -105,7 +109,7 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
             raise ShapeError(f"windows must have {self.n_features_in_} features, got {data.dim}.")
         parameters = self._tensors()
         pictures = Pictures(data)
-        with torch.no_grad(), threadpool_limits(1):
+        with torch.no_grad(), single_thread(torch):
             found = [function(parameters, pictures.windows(bag)) for bag in range(len(data))]
         return [part.numpy().astype(np.float64) for part in found]
 
@@ -164,6 +168,21 @@ def projected(features: Any, coef: Any) -> Any:
     return (features @ coef.reshape(-1, coef.shape[-1]).T).reshape(len(features), *coef.shape[:-1])
 
 
+@contextmanager
+def single_thread(torch: Any) -> Iterator[None]:
+    """Let torch use one thread: steps are too small for more, and their rounding stays reproducible.
+
+    Torch sets its number of threads at its first use in a thread, which would undo a limit set before it by the others.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def import_torch(user: str) -> Any:
     """Return the package torch, for a `user` that the error names."""
     try:
@@ -176,10 +195,8 @@ def import_torch(user: str) -> Any:
 def as_unrestricted_bags(bags: BagsLike) -> Bags:
     """Return the bags; raise InputError if some windows are excluded."""
     data = as_bags(bags)
-    if data.n_competing.sum() != data.n_windows:
-        raise InputError(
-            f"bags must be without excluded windows, got {data.n_windows - data.n_competing.sum()} excluded."
-        )
+    if excluded := data.n_windows - data.n_competing.sum():
+        raise InputError(f"bags must be without excluded windows, got {excluded} excluded.")
     return data
 
 
@@ -189,9 +206,9 @@ def as_labels(Y: ArrayLike, bags: Bags, name: str = "Y") -> Float64:
     check_same_length(name, labels, "bags", bags.offsets[1:])
     if not labels.shape[1]:
         raise InputError(f"{name} must have a class, got 0.")
-    if not np.isin(labels, (-1, 0, 1)).all():
-        wrong = labels[~np.isin(labels, (-1, 0, 1))][0]
-        raise InputError(f"{name} must hold +1, -1 and 0, got {wrong:g}.")
+    wrong = labels[~np.isin(labels, (-1, 0, 1))]
+    if len(wrong):
+        raise InputError(f"{name} must hold +1, -1 and 0, got {wrong[0]:g}.")
     if not labels.any():
         raise InputError(f"{name} must hold a label other than 0, got only 0.")
     return labels

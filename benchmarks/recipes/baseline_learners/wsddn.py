@@ -1,13 +1,10 @@
 """WSDDN's two-stream head on fixed window features: all classes of a data set at once, from image-level labels."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
+from lapsvm.arrays import Array
 
-from lapsvm.arrays import Array, Float32
-
-from .window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
+from .window_heads import DEVIATION, Parameters, WindowHeads, import_torch, projected
 
 
 class WSDDN(WindowHeads):
@@ -20,79 +17,19 @@ class WSDDN(WindowHeads):
     paper's regulariser of overlapping windows is left out. With a single class, the softmax over classes is that over
     the class and a background whose value is 0.
 
-    Parameters
-    ----------
-    epochs : int, default 20
-        Passes over the pictures; each step uses one picture, in a seeded order.
-    lr : float, default 1e-2
-        Adam's learning rate, > 0, for features with a mean norm near 1.
-    weight_decay : float, default 1e-4
-        Weight of |w|^2 / 2 in each step, at least 0.
-    random_state : int, default 0
-        Seed of the initial weights and of the order of the pictures.
-    callback : callable, optional
-        Called after every epoch with its `history_` record.
+    Its parameters are those of `WindowHeads`. All scores are logarithms, because products of softmaxes over thousands
+    of windows underflow; the order is the same.
 
-    Attributes
-    ----------
-    class_coef_ : (d, k) float32
-        Weights of the head with the softmax over classes.
-    class_intercept_ : (k,) float32
-    window_coef_ : (d, k) float32
-        Weights of the head with the softmax over windows, in which an intercept would cancel.
-    history_ : list of dict
-        One per epoch: epoch, loss (the mean over pictures of the sum over classes).
-
-    Notes
-    -----
-    All scores are logarithms, because products of softmaxes over thousands of windows underflow. The order is the same.
+    Fitted are `class_coef_` (d, k) and `class_intercept_` (k,), float32, of the head with the softmax over classes, and
+    `window_coef_` (d, k) of the one with the softmax over windows, in which an intercept would cancel.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("class_coef", "class_intercept", "window_coef")
-    class_coef_: Float32
-    class_intercept_: Float32
-    window_coef_: Float32
-
-    def __init__(
-        self,
-        epochs: int = 20,
-        lr: float = 1e-2,
-        weight_decay: float = 1e-4,
-        *,
-        random_state: int = 0,
-        callback: Callable[[dict[str, float]], None] | None = None,
-    ):
-        self.epochs = epochs
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.random_state = random_state
-        self.callback = callback
-
-    def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
-        """Train on labelled pictures.
-
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each picture.
-        Y : (n_bags, k) of +1, -1 and 0
-            The labels of k classes; 0 leaves a picture out of a class.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DependencyError
-            If torch is not installed.
-        InputError
-            If labels and bags do not fit, or a parameter breaks its rule.
-        """
-        return self._fit(bags, Y)
 
     def _start(self, generator: Any, d: int, k: int) -> Parameters:
-        return two_streams(generator, d, k)
+        torch = import_torch("WSDDN")
+        heads = [(DEVIATION * torch.randn((d, k), generator=generator)).T.contiguous() for _ in range(2)]
+        return {"class_coef": heads[0], "class_intercept": torch.zeros(k), "window_coef": heads[1]}
 
     def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:  # noqa: ARG002
         return log_loss(*streams_of(parameters, features), labels)
@@ -104,15 +41,8 @@ class WSDDN(WindowHeads):
         return self._log_scores_of(parameters, features).double().logsumexp(0)
 
 
-def two_streams(generator: Any, d: int, k: int) -> Parameters:
-    """Return the initial parameters of both heads."""
-    torch = import_torch("WSDDN")
-    heads = [(DEVIATION * torch.randn((d, k), generator=generator)).T.contiguous() for _ in range(2)]
-    return {"class_coef": heads[0], "class_intercept": torch.zeros(k), "window_coef": heads[1]}
-
-
 def streams_of(parameters: Parameters, features: Any) -> tuple[Any, Any]:
-    """Return the two heads' values (n, ..., k) for parameters as `two_streams` begins them, of one head or stacked."""
+    """Return the two heads' values (n, ..., k) for the parameters of one head or of several, stacked."""
     classes = projected(features, parameters["class_coef"]) + parameters["class_intercept"]
     return classes, projected(features, parameters["window_coef"])
 

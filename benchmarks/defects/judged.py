@@ -1,0 +1,171 @@
+"""What methods say of test pictures, and figures of it with intervals over the pictures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.evaluation import draw_pictures, image_ap_draws, share_draws
+
+LEVEL_SIGMAS = 1.96  # of Wilson's intervals: 95 %
+DRAWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """The test pictures and what is known of them.
+
+    Attributes
+    ----------
+    classes : tuple of str
+    labels : (n, k) int
+        1, -1, or 0 where it is not known.
+    boxes : class -> for every picture its boxes (m, 4)
+    """
+
+    classes: tuple[str, ...]
+    labels: Array
+    boxes: Mapping[str, Sequence[Float64]]
+
+    @property
+    def defective(self) -> Array:
+        """For every picture 1 if it shows a class, -1 if none, 0 if that is not known."""
+        return np.where((self.labels > 0).any(axis=1), 1, np.where((self.labels < 0).all(axis=1), -1, 0))
+
+    def hits(self, name: str, points: Float64) -> tuple[Array, Array]:
+        """Return which pictures have a box of a class, and for each whether its point (x, y) lies in one."""
+        own = self.boxes[name]
+        rows = np.array([row for row, boxes in enumerate(own) if len(boxes)], dtype=int)
+        return rows, np.array([_is_inside(points[row], own[row]) for row in rows], dtype=bool)
+
+    def hits_of_any(self, judgement: "Judgement", points: Float64) -> tuple[Array, Array]:
+        """Return which pictures show a class, and whether the point of their most probable one lies in any box."""
+        own = [np.concatenate(boxes) for boxes in zip(*self.boxes.values(), strict=True)]
+        best = np.zeros(len(own), int) if judgement.scores is None else judgement.scores.argmax(axis=1)
+        rows = np.flatnonzero([len(boxes) > 0 for boxes in own])
+        return rows, np.array([_is_inside(points[row, best[row]], own[row]) for row in rows], dtype=bool)
+
+
+def _is_inside(point: Float64, boxes: Float64) -> bool:
+    """Return whether a point (x, y) lies in a box; one that is NaN lies in none."""
+    return bool(((boxes[:, :2] <= point) & (point < boxes[:, 2:])).all(axis=1).any())
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What a method says of n pictures.
+
+    Attributes
+    ----------
+    name : str
+    defective : (n,) float64
+        How defective it calls them.
+    scores : (n, k) float64 or None
+        How much of each class they show; None for a method that knows no classes.
+    points : way -> (n, k, 2) float64
+        Where each class is, as x, y.
+    """
+
+    name: str
+    defective: Float64
+    scores: Float64 | None = None
+    points: Mapping[str, Float64] = field(default_factory=dict)
+
+
+class Drawn(NamedTuple):
+    """A figure and its values on draws of the pictures."""
+
+    value: float
+    draws: Float64
+
+    def less(self, other: "Drawn") -> "Drawn":
+        """Return the difference to another figure on the same draws."""
+        return Drawn(self.value - other.value, self.draws - other.draws)
+
+    def entry(self) -> dict[str, float]:
+        """Return the value with its percentile interval."""
+        low, high = np.nanquantile(self.draws, [0.025, 0.975]).tolist()
+        return {"value": self.value, "low": low, "high": high}
+
+
+def drawn_mean(figures: Sequence[Drawn]) -> Drawn:
+    """Return the mean of figures of the same draws."""
+    return Drawn(float(np.mean([one.value for one in figures])), np.mean([one.draws for one in figures], axis=0))
+
+
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """Return E. B. Wilson's 95 % interval of a share of hits."""
+    centre, spread = hits + LEVEL_SIGMAS**2 / 2, LEVEL_SIGMAS * np.sqrt(hits * (n - hits) / n + LEVEL_SIGMAS**2 / 4)
+    low, high = (centre - spread, centre + spread) / (np.float64(n) + LEVEL_SIGMAS**2)
+    return float(low), float(high)
+
+
+def auroc_draws(scores: Float64, labels: Array, counts: Array) -> Float64:
+    """Return the area under the ROC curve of every draw; equal scores count one half, label 0 is left out."""
+    above = scores[labels > 0][:, None] - scores[labels < 0]
+    right = (above > 0) + 0.5 * (above == 0)
+    positives, negatives = counts[:, labels > 0].astype(float), counts[:, labels < 0].astype(float)
+    with np.errstate(invalid="ignore"):
+        return np.einsum("dp,pn,dn->d", positives, right, negatives, optimize=True) / (
+            positives.sum(axis=1) * negatives.sum(axis=1)
+        )
+
+
+def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> dict[str, dict[str, Drawn]]:
+    """Return measure -> class, or "any class", or "mean" -> figure.
+
+    "AUROC" and "AP" of a class are of its pictures against all others, "detected" is the AUROC of its pictures against
+    good ones by how defective they are called. Pointing at "any class" asks whether the point of a picture's most
+    probable class lies in a box of whatever class.
+    """
+    n = len(pictures.labels)
+    counts = np.concatenate([np.ones((1, n), int), draw_pictures(n, draws, 0)])
+    found = {"detected": _detected(pictures, judgement, counts)}
+    found["AP of any class"] = {
+        "any class": _split(image_ap_draws(judgement.defective, pictures.defective, counts)),
+    }
+    if judgement.scores is not None:
+        for measure, of_draws in (("AUROC", auroc_draws), ("AP", image_ap_draws)):
+            found[measure] = _with_mean({
+                name: _split(of_draws(judgement.scores[:, column], pictures.labels[:, column], counts))
+                for column, name in enumerate(pictures.classes)
+            })  # fmt: skip
+    for way, points in judgement.points.items():
+        hits = {name: pictures.hits(name, points[:, column]) for column, name in enumerate(pictures.classes)}
+        shares = {name: _split(share_draws(hit, rows, counts)) for name, (rows, hit) in hits.items()}
+        rows, hit = pictures.hits_of_any(judgement, points)
+        found[f"pointing, {way}"] = _with_mean(shares) | {"any class": _split(share_draws(hit, rows, counts))}
+    return found
+
+
+def _detected(pictures: Pictures, judgement: Judgement, counts: Array) -> dict[str, Drawn]:
+    """Return the AUROC of each class's pictures, and of all defective ones, against good ones."""
+    signs = {name: np.where(column > 0, 1, 0) for name, column in zip(pictures.classes, pictures.labels.T, strict=True)}
+    signs["any class"] = np.maximum(pictures.defective, 0)
+    good = pictures.defective < 0
+    return {
+        name: _split(auroc_draws(judgement.defective, np.where(good, -1, own), counts)) for name, own in signs.items()
+    }
+
+
+def _split(values: Float64) -> Drawn:
+    """Return a figure from its value on all pictures, then on every draw."""
+    return Drawn(float(values[0]), values[1:])
+
+
+def _with_mean(figures: dict[str, Drawn]) -> dict[str, Drawn]:
+    return figures | {"mean": drawn_mean(list(figures.values()))}
+
+
+def pointing_entries(pictures: Pictures, judgement: Judgement) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return way -> class -> hits, pictures and Wilson's interval of the share."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for way, points in judgement.points.items():
+        found[way] = {}
+        for column, name in enumerate(pictures.classes):
+            _, hit = pictures.hits(name, points[:, column])
+            low, high = wilson(int(hit.sum()), len(hit))
+            found[way][name] = {"hits": int(hit.sum()), "pictures": len(hit), "low": low, "high": high}
+    return found
