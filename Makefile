@@ -59,14 +59,14 @@ preload = LD_PRELOAD="$$(gcc -print-file-name=lib$(1).so) $$(gcc -print-file-nam
 
 # Leaks are not looked for: Python itself leaves blocks behind at its exit. PYTHONMALLOC=malloc shows every block of
 # Python to the sanitizer; its own allocator would hide what lies side by side in one arena. The exported file runs no
-# code of ours: ONNX Runtime is slow in it, and OpenVINO crashes.
+# code of ours: ONNX Runtime is slow in it, and OpenVINO crashes. Freed memory waits in quarantine, so its peak is not ours.
 asan-test: $(VENV)/installed-dev  ## the kernels' tests under AddressSanitizer and UBSan, with bounds checks
 	rm -rf build/asan-site
 	LAPSVM_SANITIZE=address,undefined $(PIP) install --no-build-isolation --no-deps --target build/asan-site .
 	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
 	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow" \
 	  $(KERNEL_TESTS) --ignore tests/bags/test_remote_store.py --ignore tests/bags/test_gpu_store.py \
-	  --ignore tests/detection/onnx_file
+	  --ignore tests/detection/onnx_file --ignore tests/bags/test_peak_of_training.py
 
 tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under ThreadSanitizer
 	rm -rf build/tsan-site

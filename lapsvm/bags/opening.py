@@ -79,7 +79,7 @@ def open_store(shards: ShardSet, memory: int | None, reading: ReadOptions, threa
     files = [FilePart.of_shard(header, reading.transform) for header in shards.headers]
     blocks, block_bytes = prefetched_blocks(files, memory, threads)
     resident, cached_rows = _budget(files, memory, blocks * block_bytes)
-    ends = np.cumsum([0, *(part.n_rows for part in files[:resident])])
+    ends = np.cumsum([0, *(file.n_rows for file in files[:resident])])
     features = aligned_empty((int(ends[-1]), files[0].dim), files[0].dtype)
     sizes: list[Index] = []
     untouched = replace(reading, visit=deepcopy(reading.visit))  # that of the caller gains windows in the meantime
@@ -131,20 +131,20 @@ def _opening_threads(files: Sequence[FilePart], memory: int | None, resident_byt
     """Return how many shards are opened at the same time: each is in memory as stored and as bags see it."""
     if memory is None:
         return threads
-    largest = max(part.n_rows * _transient_bytes(part) for part in files)
+    largest = max(file.n_rows * _transient_bytes(file) for file in files)
     return max(1, min(threads, max(memory // _TRANSIENT_SHARE, memory - resident_bytes) // largest))
 
 
-def _transient_bytes(part: FilePart) -> int:
+def _transient_bytes(file: FilePart) -> int:
     """Return the bytes of a window while it is read: as stored and, if that differs, as bags see it."""
-    seen = 0 if part.transform is None else part.dim
-    return (part.shape[1] + seen) * part.dtype.itemsize
+    seen = 0 if file.transform is None else file.dim
+    return (file.shape[1] + seen) * file.dtype.itemsize
 
 
 def prefetched_blocks(files: Sequence[FilePart], memory: int | None, threads: int) -> tuple[int, int]:
     """Return how many blocks passes may prefetch, and the bytes of one."""
-    part, n_rows = files[0], sum(part.n_rows for part in files)
-    size = min(chunk_rows(part.dim * part.dtype.itemsize), n_rows) * _transient_bytes(part)
+    first, n_rows = files[0], sum(file.n_rows for file in files)
+    size = min(chunk_rows(first.dim * first.dtype.itemsize), n_rows) * _transient_bytes(first)
     wanted = threads + SPARE_BUFFERS
     return wanted if memory is None else min(wanted, max(1 + SPARE_BUFFERS, memory // _PREFETCH_SHARE // size)), size
 
@@ -152,7 +152,7 @@ def prefetched_blocks(files: Sequence[FilePart], memory: int | None, threads: in
 def _budget(files: Sequence[FilePart], memory: int | None, prefetched: int) -> tuple[int, int]:
     """Return how many shards, the first ones, are read into memory, and how many rows of the others are cached."""
     row = files[0].dim * files[0].dtype.itemsize
-    ends = np.cumsum([part.n_rows for part in files])
+    ends = np.cumsum([file.n_rows for file in files])
     if memory is None or ends[-1] * row <= memory:
         return len(files), 0
     cache = memory // _CACHE_SHARE

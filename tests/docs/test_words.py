@@ -12,7 +12,7 @@ ROOMS = ("lapsvm", "pipelines", "datasets")
 
 VAGUE = {"one", "own", "found", "part", "place", "whole"}
 # They may only fall. Who renames some enters what is left.
-CEILINGS = {"lapsvm": 38, "pipelines": 235, "datasets": 1}
+CEILINGS = {"lapsvm": 35, "pipelines": 223, "datasets": 1}
 
 PRIVATE = re.compile(r"(?<![a-z])(told|ahead|elsewhere|anneal\w*|winners)(?![a-z])", re.IGNORECASE)
 PRIVATE_CEILING = 17

@@ -75,7 +75,7 @@ class Cells:
             return overlaps @ self.cells
         graph, (scale, zero) = overlaps.graph, self.levels
 
-        def whole() -> Tensor:
+        def rounded() -> Tensor:
             shares = (overlaps * float(_STEPS)).round().cast(np.uint8)
             nothing = graph.constant(0, np.uint8)
             products = graph.op("MatMulInteger", shares, self.cells, nothing, zero, dtype=np.int32)
@@ -84,7 +84,7 @@ class Cells:
         def exact() -> Tensor:
             return overlaps @ ((self.cells.cast(np.float32) - zero.cast(np.float32)) * scale)
 
-        return graph.choose(self.rows * self.columns < float(_MOST_CELLS), whole, exact)
+        return graph.choose(self.rows * self.columns < float(_MOST_CELLS), rounded, exact)
 
 
 def as_cells(

@@ -119,9 +119,9 @@ class Shard:
 
     def picture(self, row: int) -> PictureWindows:
         """Return the windows of one picture, as views of the shard's arrays."""
-        own, (height, width) = slice(*self.offsets[row : row + 2].tolist()), self.sizes[row].tolist()
-        arrays = self.boxes[own], self.features[own], self.pixel_hashes[row]
-        return PictureWindows(self.image_ids[row], *arrays, (height, width), objectness=self._measured(own))
+        windows, (height, width) = slice(*self.offsets[row : row + 2].tolist()), self.sizes[row].tolist()
+        arrays = self.boxes[windows], self.features[windows], self.pixel_hashes[row]
+        return PictureWindows(self.image_ids[row], *arrays, (height, width), objectness=self._measured(windows))
 
     def with_objectness(self, numbers: Mapping[str, ArrayLike], source: Mapping[str, Any]) -> Self:
         """Return the shard with other objectness.
