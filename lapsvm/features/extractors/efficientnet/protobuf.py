@@ -23,10 +23,8 @@ def node(kind: str, inputs: Iterable[str], output: str, attributes: Mapping[str,
 
 def tensor(name: str, values: Float32) -> bytes:
     """Return weights of a graph, float32 of any shape (TensorProto)."""
-    content = values.astype("<f4").tobytes()
-    return b"".join(
-        [*(_field(1, size) for size in values.shape), _field(2, _FLOAT), _field(8, name), _field(9, content)]
-    )
+    content = values.astype("<f4", copy=False).tobytes()
+    return _message([*((1, size) for size in values.shape), (2, _FLOAT), (8, name), (9, content)])
 
 
 def value(name: str, shape: Sequence[Dimension]) -> bytes:
@@ -40,14 +38,14 @@ def graph(
     name: str, nodes: Iterable[bytes], weights: Iterable[bytes], inputs: Iterable[bytes], outputs: Iterable[bytes]
 ) -> bytes:
     """Return a graph of nodes, weights, inputs and outputs (GraphProto)."""
-    parts = [(1, nodes), (2, [name.encode()]), (5, weights), (11, inputs), (12, outputs)]
-    return b"".join(_field(number, content) for number, of_kind in parts for content in of_kind)
+    kinds = [(1, nodes), (2, [name]), (5, weights), (11, inputs), (12, outputs)]
+    return _message((number, content) for number, of_kind in kinds for content in of_kind)
 
 
 def model(content: bytes, ir_version: int, opset: int) -> bytes:
     """Return the file of a graph with the operators of one version of ONNX (ModelProto)."""
     operators = _field(1, "") + _field(2, opset)
-    return _field(1, ir_version) + _field(7, content) + _field(8, operators)
+    return _message([(1, ir_version), (7, content), (8, operators)])
 
 
 def _attribute(name: str, given: Attribute) -> bytes:
@@ -61,12 +59,22 @@ def _attribute(name: str, given: Attribute) -> bytes:
     return b"".join([_field(1, name), *values, _field(20, kind)])
 
 
+def _message(fields: Iterable[tuple[int, int | str | bytes]]) -> bytes:
+    """Return the fields of these numbers one after the other; their bytes, which may be all weights, are copied once."""
+    return b"".join(piece for number, content in fields for piece in _pieces(number, content))
+
+
 def _field(number: int, content: int | str | bytes) -> bytes:
     """Return a field: its key and its value."""
+    return b"".join(_pieces(number, content))
+
+
+def _pieces(number: int, content: int | str | bytes) -> tuple[bytes, bytes]:
+    """Return a field in two pieces, its bytes or text being the second."""
     if isinstance(content, int):
-        return _varint(number << 3 | _VARINT) + _varint(content)
+        return _varint(number << 3 | _VARINT), _varint(content)
     data = content.encode() if isinstance(content, str) else content
-    return _varint(number << 3 | _MESSAGE) + _varint(len(data)) + data
+    return _varint(number << 3 | _MESSAGE) + _varint(len(data)), data
 
 
 def _varint(number: int) -> bytes:
