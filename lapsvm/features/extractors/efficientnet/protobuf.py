@@ -60,7 +60,7 @@ def _attribute(name: str, given: Attribute) -> bytes:
 
 
 def _message(fields: Iterable[tuple[int, int | str | bytes]]) -> bytes:
-    """Return the fields of these numbers one after the other; their bytes, which may be all weights, are copied once."""
+    """Return the fields of these numbers, one after the other; their bytes, perhaps all weights, are copied once."""
     return b"".join(piece for number, content in fields for piece in _pieces(number, content))
 
 
