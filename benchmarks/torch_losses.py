@@ -1,14 +1,17 @@
 """Rank losses in torch: what a call costs over its inference, and how exact it is.
 
-    python benchmarks/torch_losses.py time         forward and backward, next to inference alone and to BCE
+    python benchmarks/torch_losses.py time         forward and backward of a large batch, with inference alone
     python benchmarks/torch_losses.py overhead     one call with 200 samples
     python benchmarks/torch_losses.py memory       peak extra memory of a large batch
     python benchmarks/torch_losses.py agreement    value and gradient against the readable twin, ties included
     python benchmarks/torch_losses.py head         a linear head against RankSVM's certified objective
     python benchmarks/torch_losses.py passes       two passes against one, and two processes against one
+    python benchmarks/torch_losses.py gpu          milliseconds of a call and its gradient on a GPU
 
 Times are process CPU time, one thread (set OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1), everything compared timed in
-alternation within one process.
+alternation within one process. On a GPU they are the wall times of a call until the GPU is done, after a comparison of
+values and gradients with the processor's in float64; "over the processor" copies the scores there, ranks them with the
+kernel and copies the gradient back.
 """
 
 import os
@@ -18,7 +21,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Into, alternate, gpu_clock, print_gpu, print_table, study_command
 from ranking import inference
 
 from lapsvm.models import RankSVM
@@ -27,9 +30,12 @@ from lapsvm.ranking import most_violated_ranking, predicted_ranking, reference
 from lapsvm.ranking.losses import NAMED, RankLoss
 
 LARGE = (1_000, 100_000)
-SIZES = ((20, 180), LARGE)
+SIZES = ((20, 180), LARGE, (10_000, 1_000_000))  # on a GPU
 STEPS, CASES = 20_000, 60  # of a linear head; of the comparison with the twin
 ROUNDS, CALLS = 41, 100  # of the time of a small call
+GPU_ROUNDS = 100
+ON_GPU = ("AP hinge", "as a CUDA graph", "AP ramp", "over the processor", "BCE", "`torch.sort`")
+Call = Callable[[], object]
 
 
 def example(n_pos: int, n_neg: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -38,12 +44,12 @@ def example(n_pos: int, n_neg: int, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     return scores.astype(np.float32), labels
 
 
-def alternate(functions: dict[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, float]:
-    """Median microseconds of each function, see `inference.alternate`."""
-    return {name: 1e6 * seconds for name, seconds in inference.alternate(functions, rounds, repeats).items()}
+def microseconds(functions: dict[str, Call], rounds: int, repeats: int = 1) -> dict[str, float]:
+    """Return the median microseconds of each function."""
+    return {name: 1e6 * seconds for name, seconds in alternate(functions, rounds, repeats).items()}
 
 
-def both_ways(module: torch.nn.Module, scores: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
+def both_ways(module: Callable[..., torch.Tensor], scores: torch.Tensor, labels: torch.Tensor) -> Call:
     """Return a function that calls the module and propagates the gradient."""
 
     def call() -> None:
@@ -53,28 +59,24 @@ def both_ways(module: torch.nn.Module, scores: torch.Tensor, labels: torch.Tenso
     return call
 
 
-def time() -> None:
-    """Time every loss, forward and backward."""
-    titles = ["P", "N", "loss", "inference ms", "forward and backward ms", "ratio", "over it ms", "BCE ms"]
-    print_table(titles, (row for sizes in SIZES for row in time_rows(*sizes)))
+def time(into: Into = None) -> None:
+    """Time losses of AP and NDCG, forward and backward."""
+    print_table(["loss", "inference ms", "forward and backward ms"], time_rows(), into)
 
 
-def time_rows(n_pos: int, n_neg: int) -> Iterator[list[Cell]]:
-    """Yield the row of every loss, with so many positives and negatives."""
-    scores, labels = example(n_pos, n_neg)
+def time_rows() -> Iterator[list[Cell]]:
+    """Yield the row of every loss."""
+    scores, labels = example(*LARGE)
     tensor, targets = torch.tensor(scores, requires_grad=True), torch.tensor(labels)
     modules: dict[str, torch.nn.Module] = {f"hinge {name}": RankHingeLoss(name) for name in NAMED}
-    modules |= {"ramp ap": RankRampLoss(), "down ap": DirectLoss(direction="down")}
-    modules |= {"ramp ndcg": RankRampLoss("ndcg"), "down ndcg": DirectLoss("ndcg", direction="down")}
-    bce = both_ways(torch.nn.BCEWithLogitsLoss(), tensor, targets.float())
+    modules |= {f"ramp {name}": RankRampLoss(name) for name in ("ap", "ndcg")}
+    modules |= {f"down {name}": DirectLoss(name, direction="down") for name in ("ap", "ndcg")}
     for name, module in modules.items():
-        loss, ours = name.split()[1], both_ways(module, tensor, targets)
-        functions = {"kernel": partial(most_violated_ranking, scores, labels, loss), "ours": ours}
-        found = alternate(functions, *((ROUNDS // 2, CALLS) if n_neg < 1000 else (15, 1)))
-        found |= alternate({"bce": bce}, 20)  # apart: in turn with it, pages are freed and cleared anew
-        kernel, whole = found["kernel"], found["ours"]
-        cells = (kernel / 1e3, whole / 1e3, whole / kernel, (whole - kernel) / 1e3, found["bce"] / 1e3)
-        yield [n_pos, n_neg, name, *(f"{cell:.3g}" for cell in cells)]
+        kernel = partial(most_violated_ranking, scores, labels, name.split()[1])
+        times = microseconds({"kernel": kernel, "ours": both_ways(module, tensor, targets)}, 15)
+        yield [name, *(f"{spent / 1e3:.3g}" for spent in times.values())]
+    bce = both_ways(torch.nn.BCEWithLogitsLoss(), tensor, targets.float())
+    yield ["BCE", "", f"{microseconds({'bce': bce}, 20)['bce'] / 1e3:.3g}"]
 
 
 def overhead() -> None:
@@ -90,7 +92,7 @@ def overhead() -> None:
         "BCEWithLogitsLoss, forward and backward": both_ways(torch.nn.BCEWithLogitsLoss(), tensor, targets.float()),
         "forward, 8 columns": lambda: module(wide, columns),
     }
-    found = alternate(functions, ROUNDS, CALLS)
+    found = microseconds(functions, ROUNDS, CALLS)
     print_table(["call with 200 samples", "us"], ([name, f"{spent:.1f}"] for name, spent in found.items()))
 
 
@@ -221,7 +223,63 @@ def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-main = study_command(time, overhead, memory, agreement, head, passes)
+def gpu(into: Into = None) -> None:
+    """Time the losses on a GPU: milliseconds, forward and backward."""
+    print_gpu(torch)
+    times = ((P, N, alternate(calls_of(P, N), GPU_ROUNDS, clock=gpu_clock(torch))) for P, N in SIZES)
+    rows = ([f"{P:,}", f"{N:,}", *(f"{1e3 * seconds:.3g}" for seconds in of.values())] for P, N, of in times)
+    print_table(["P", "N", *ON_GPU], rows, into)
+
+
+def calls_of(n_pos: int, n_neg: int) -> dict[str, Call]:
+    """Return what is timed, by title, after a comparison with the processor."""
+    scores, labels = (torch.from_numpy(array).cuda() for array in example(n_pos, n_neg))
+    scores.requires_grad_()
+    check(scores, labels)
+    ours = both_ways(RankHingeLoss(), scores, labels)
+    graph = captured(both_ways(RankHingeLoss(), scores.detach().clone().requires_grad_(), labels))
+    others = both_ways(RankRampLoss(), scores, labels), both_ways(over_processor, scores, labels)
+    bce = both_ways(torch.nn.BCEWithLogitsLoss(), scores, labels.float())
+    sort = partial(torch.sort, scores.detach(), descending=True)
+    return dict(zip(ON_GPU, (ours, graph, *others, bce, sort), strict=True))
+
+
+def check(scores: torch.Tensor, labels: torch.Tensor) -> None:
+    """Raise AssertionError unless values and gradients of several losses are the processor's."""
+    for module in (*(RankHingeLoss(scale=scale) for scale in (1.0, 30.0, 1e3)), RankHingeLoss("ndcg"), RankRampLoss()):
+        here = scores.detach().double().cpu().requires_grad_()
+        there = scores.detach().double().requires_grad_()
+        value, found = module(here, labels.cpu()), module(there, labels)
+        value.backward()
+        found.backward()
+        assert here.grad is not None
+        assert there.grad is not None
+        difference = abs(found.item() - value.item()) / max(1.0, abs(value.item()))
+        assert difference <= 1e-12, (module, difference)
+        unlike = int(((there.grad.cpu() - here.grad).abs() > 1e-9 * here.grad.abs().max()).sum())
+        assert unlike == 0, f"{module}: {unlike} samples have another rank"
+
+
+def captured(call: Call) -> Call:
+    """Return the replay of a call as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def over_processor(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the hinge by the processor's kernel; autograd carries the gradient back."""
+    return RankHingeLoss()(scores.cpu(), labels.cpu()).to(scores.device)
+
+
+main = study_command(time, overhead, memory, agreement, head, passes, gpu)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -5,7 +5,6 @@ The pictures come as JPEG files in a zip, `train/CLASS/NUMBER.jpg` and `test/CLA
 """
 
 import io
-import time
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -44,22 +43,19 @@ class Data(NamedTuple):
     test: Part
 
 
-def extract(archive: Path, folder: Path, limit: int | None = None) -> None:
-    """Write the features (float16) and classes of both parts; report the CPU time of a picture."""
+def extract(archive: Path, folder: Path) -> None:
+    """Write the features (float16) and classes of both parts."""
     extractor = open_extractor(EXTRACTOR)
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive) as pictures:
         names = sorted(name for name in pictures.namelist() if name.endswith(".jpg"))
         kinds = sorted({name.split("/")[1] for name in names})
         for part in PARTS:
-            own = [name for name in names if name.startswith(f"{part}/")][:limit]
-            begin = time.process_time()
+            own = [name for name in names if name.startswith(f"{part}/")]
             rows = np.empty((len(own), extractor.dim), dtype=np.float16)
             for row, name in zip(rows, own, strict=True):
                 pixels = np.asarray(Image.open(io.BytesIO(pictures.read(name))).convert("RGB"))
                 row[:] = extractor(pixels, [[0, 0, pixels.shape[1], pixels.shape[0]]])[0]
-            used = time.process_time() - begin
-            print(f"{part}: {len(own):,} pictures, {used:.0f} CPU s, {1e3 * used / len(own):.2f} ms each")
             np.save(folder / f"{part}_features.npy", rows)
             np.save(folder / f"{part}_classes.npy", np.array([kinds.index(name.split("/")[1]) for name in own]))
 

@@ -5,7 +5,6 @@ scales of the scores without weight decay, then two weight decays at the best of
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,15 +131,12 @@ class Records:
         return json.dumps(key, sort_keys=True)
 
     def get(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the record of the key, computed once; `cpu` is the process CPU time of that in seconds."""
+        """Return the record of the key, computed once."""
         name = self._key(key)
         if name not in self._known:
-            begin = time.process_time()
-            record = {"key": key, **compute()}
-            record["cpu"] = time.process_time() - begin
+            self._known[name] = {"key": key, **compute()}
             with self._path.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            self._known[name] = record
+                file.write(json.dumps(self._known[name]) + "\n")
         return self._known[name]
 
 

@@ -1,6 +1,6 @@
 """How far a run goes on defects, beside methods that learn from the same pictures with the same network.
 
-    python benchmarks/defects/how_far.py RUN [--root ROOT] [--sizes 320 640] [--supervised] [--to RESULT.json]
+    python benchmarks/defects/how_far.py RUN [--root ROOT] [--sizes 320,640] [--supervised] [--to RESULT.json]
 
 RUN is a finished run whose data set has a test set with boxes. The pictures of its test set are judged by the run, by
 a memory of good pictures (`normal_memory.py`), by a classifier of whole pictures (`picture_classifier.py`) and, with
@@ -9,22 +9,25 @@ methods beside ours see pictures with a longer side of --sizes pixels, each by i
 lies in a true box of the class: the centre of the best box, or the peak of a map. Intervals are of 95 %: Wilson's for
 hits, 2,000 draws of the pictures for all others. A picture is called as defective as its most probable class; the
 supervised model has margins in place of probabilities. Where RUN has a threshold (`lapsvm threshold`), "verdicts" are
-by the probabilities that it compares. --sizes without a number leaves the other methods out.
+by the probabilities that it compares. --sizes "" leaves the other methods out.
 """
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
-from judged import Drawn, Judgement, Pictures, figures_of, pointing_entries
+import typer
+from judged import Judgement, Pictures, figures_of, pointing_entries
+from lapsvm.pipelines.cli.study import Root, print_table, study_command
+from lapsvm.pipelines.compare.differences import bootstrap_row
+from lapsvm.pipelines.results.draws import Figure, interval
+from lapsvm.pipelines.results.tables import difference_text, interval_text
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.progress import Reporter
 from normal_memory import NormalMemory, peak
 from picture_classifier import PictureClassifier
 
@@ -34,34 +37,34 @@ from lapsvm.detection import Detector, Predictor
 from lapsvm.evaluation import map_peak, write_json
 from lapsvm.features import open_extractor
 from lapsvm.features.projection import load_projection
-from lapsvm.report import markdown_table
 
 MEMORY_MAPS, CLASSIFIER_MAPS = "stride16,stride8", "stride32,stride16,stride8"
 CENTRE, PEAK = "box centre", "map peak"
+Figures = dict[str, dict[str, Figure]]  # measure -> class -> figure
+Pointing = dict[str, dict[str, dict[str, dict[str, Any]]]]  # method -> way -> class -> hits
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--root", type=Path, help="the data set, if it has moved")
-    parser.add_argument("--set", default="test")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[320, 640])
-    parser.add_argument("--supervised", action="store_true")
-    parser.add_argument("--to", type=Path, help="a JSON file for all figures")
-    options = parser.parse_args()
+@study_command
+def main(
+    run: Path, root: Root = None, set_name: Annotated[str, typer.Option("--set")] = "test",
+    sizes: Annotated[str, typer.Option(help="Pixels of the other methods' pictures, with commas.")] = "320,640",
+    supervised: Annotated[bool, typer.Option("--supervised", help="Train on true boxes, too.")] = False,
+    to: Annotated[Path | None, typer.Option(help="A JSON file for all figures.")] = None,
+) -> None:  # fmt: skip
+    """Judge the pictures of a test set by a run and by other methods."""
     cv2.setNumThreads(1)
-    data = RunFolder(options.run).settings().data
-    dataset = open_dataset(data.name, options.root or data.root)
-    predictor = Predictor.open(options.run, max_detections=1, threshold=0)
+    data = RunFolder(run).settings().data
+    dataset = open_dataset(data.name, root or data.root)
+    predictor = Predictor.open(run, max_detections=1, threshold=0)
     classes = tuple(detector.class_name for detector in predictor.detectors)
-    records = list(dataset.records(options.set))
-    pictures, judgements = known(dataset, options.set, records, classes), by_run("lapsvm", predictor, records)
-    for size in options.sizes:
+    records = list(dataset.records(set_name))
+    pictures, judgements = known(dataset, set_name, records, classes), by_run("lapsvm", predictor, records)
+    for size in map(int, filter(None, sizes.split(","))):
         judgements += by_peers(list(dataset.records(data.train_set)), records, classes, size)
-    if options.supervised:
-        detectors = supervised(options.run, predictor.detectors)
+    if supervised:
+        detectors = trained_on_boxes(run, predictor.detectors)
         judgements += by_run("true boxes", replace(predictor, detectors=detectors, alarm=None), records)
-    report(pictures, judgements, options.to)
+    report(pictures, judgements, to)
 
 
 def known(dataset: Dataset, set_name: str, records: Sequence[ImageRecord], classes: Sequence[str]) -> Pictures:
@@ -129,78 +132,74 @@ def network(maps: str, size: int) -> Any:
     return open_extractor(f"efficientnet_lite0?output={maps}&size={size}")
 
 
-def supervised(run: Path, detectors: Sequence[Detector]) -> list[Detector]:
+def trained_on_boxes(run: Path, detectors: Sequence[Detector]) -> list[Detector]:
     """Return detectors of the same features that are trained with the true boxes, without a calibration."""
     sys.path.append(str(Path(__file__).parents[1] / "recipes"))
     from supervised_ceiling import trained_models
 
-    folder = RunFolder(run)
-    weights, biases = trained_models(RunContext(folder, folder.settings(), 2, Reporter(True)))
-    unfold = load_projection(folder.projection).unfold if folder.projection.exists() else np.asarray
+    context = RunContext.opened(run, "a model on true boxes", threads=2, quiet=True)
+    weights, biases = trained_models(context)
+    projection = context.run.projection
+    unfold = load_projection(projection).unfold if projection.exists() else np.asarray
     columns = zip(detectors, weights.T, biases, strict=True)
     return [Detector(one.class_name, unfold(own), bias, 1.0, one.provenance) for one, own, bias in columns]
 
 
 def report(pictures: Pictures, judgements: Sequence[Judgement], path: Path | None) -> None:
-    """Print a table of each measure and of the differences to the run, and write all figures."""
+    """Print a table of each measure, of hits with Wilson's intervals and of differences to the run; write all figures.
+
+    Differences are on the same draws of the pictures.
+    """
     figures = {one.name: figures_of(pictures, one) for one in judgements}
     for measure in dict.fromkeys(measure for found in figures.values() for measure in found):
         rows = {name: found[measure] for name, found in figures.items() if measure in found}
-        print_figures(measure, rows)
+        columns = list(next(iter(rows.values())))
+        print()
+        print_table([measure, *columns], ([name, *(text(row[one]) for one in columns)] for name, row in rows.items()))
     pointing = {one.name: pointing_entries(pictures, one) for one in judgements}
-    print_hits(pictures.classes, pointing)
-    print_differences(figures)
+    print()
+    print_table(["pointing", *pictures.classes], hit_rows(pictures.classes, pointing))
+    ours, *others = figures.values()
+    print()
+    titles = ["lapsvm less", "mean pointing", "AUROC of any class"]
+    print_table(titles, ([name, *differences(ours, found)] for name, found in zip([*figures][1:], others, strict=True)))
     if path:
         entries = {
-            name: {measure: {one: figure.entry() for one, figure in row.items()} for measure, row in found.items()}
+            name: {measure: {one: entry(figure) for one, figure in row.items()} for measure, row in found.items()}
             for name, found in figures.items()
         }
         write_json(path, {"figures": entries, "hits": pointing, "pictures": len(pictures.labels)})
 
 
-def print_figures(measure: str, rows: dict[str, dict[str, Drawn]]) -> None:
-    """Print a measure of all methods; columns are classes."""
-    columns = list(next(iter(rows.values())))
-    cells = [[name, *(text(figures[column]) for column in columns)] for name, figures in rows.items()]
-    print(f"\n{markdown_table([measure, *columns], cells)}", flush=True)
-
-
-def print_hits(classes: Sequence[str], pointing: dict[str, dict[str, dict[str, dict[str, Any]]]]) -> None:
-    """Print hits of pictures, with Wilson's intervals."""
+def hit_rows(classes: Sequence[str], pointing: Pointing) -> Iterator[list[str]]:
+    """Yield the hits of each method and way, a cell a class."""
     form = "{hits} of {pictures} [{low:.2f}, {high:.2f}]".format
-    rows = [
-        [f"{method}, {way}", *(form(**of_class[name]) for name in classes)]
-        for method, ways in pointing.items()
-        for way, of_class in ways.items()
-    ]
-    print(f"\n{markdown_table(['pointing', *classes], rows)}", flush=True)
+    for method, ways in pointing.items():
+        for way, of_class in ways.items():
+            yield [f"{method}, {way}", *(form(**of_class[name]) for name in classes)]
 
 
-def print_differences(figures: dict[str, dict[str, dict[str, Drawn]]]) -> None:
-    """Print what the run has more than each other method, on the same draws of the pictures."""
-    ours, *others = figures.items()
-    best_way = {name: max(ways(found), key=lambda one: one.value, default=None) for name, found in figures.items()}
-    rows = [
-        [name, "" if way is None else text(best_way[ours[0]].less(way)), text(_any(ours[1]).less(_any(found)))]
-        for name, found in others
-        for way in [best_way[name]]
-    ]
-    print(f"\n{markdown_table(['lapsvm less', 'mean pointing', 'AUROC of any class'], rows)}", flush=True)
+def differences(ours: Figures, others: Figures) -> Iterator[str | None]:
+    """Yield what the run has more than another method, in the best way of each to point."""
+    best = [max(ways(found), key=lambda one: one.value or 0, default=None) for found in (others, ours)]
+    yield "" if None in best else difference_text(bootstrap_row(*best))
+    yield difference_text(bootstrap_row(*(found["detected"]["any class"] for found in (others, ours))))
 
 
-def ways(found: dict[str, dict[str, Drawn]]) -> list[Drawn]:
+def ways(found: Figures) -> list[Figure]:
     """Return a method's mean pointing by each of its ways."""
     return [row["mean"] for measure, row in found.items() if measure.startswith("pointing")]
 
 
-def _any(found: dict[str, dict[str, Drawn]]) -> Drawn:
-    return found["detected"]["any class"]
+def entry(figure: Figure) -> dict[str, float | None]:
+    """Return a figure with its interval."""
+    return {"value": figure.value, **(interval(figure) or {"low": None, "high": None})}
 
 
-def text(figure: Drawn) -> str:
-    """Return a value and its interval."""
-    entry = figure.entry()
-    return f"{entry['value']:.3f} [{entry['low']:.3f}, {entry['high']:.3f}]"
+def text(figure: Figure) -> str | None:
+    """Return a value and its interval; None where it is undefined."""
+    limits = interval(figure)
+    return limits and f"{figure.value:.3f} {interval_text(limits, '')}"
 
 
 if __name__ == "__main__":

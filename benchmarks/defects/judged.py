@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from lapsvm.pipelines.results.draws import Figure, mean_figure
+from scipy.stats import binomtest
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.evaluation import draw_pictures, image_ap_draws, share_draws
 
-LEVEL_SIGMAS = 1.96  # of Wilson's intervals: 95 %
 DRAWS = 2000
 
 
@@ -74,32 +75,10 @@ class Judgement:
     points: Mapping[str, Float64] = field(default_factory=dict)
 
 
-class Drawn(NamedTuple):
-    """A figure and its values on draws of the pictures."""
-
-    value: float
-    draws: Float64
-
-    def less(self, other: "Drawn") -> "Drawn":
-        """Return the difference to another figure on the same draws."""
-        return Drawn(self.value - other.value, self.draws - other.draws)
-
-    def entry(self) -> dict[str, float]:
-        """Return the value with its percentile interval."""
-        low, high = np.nanquantile(self.draws, [0.025, 0.975]).tolist()
-        return {"value": self.value, "low": low, "high": high}
-
-
-def drawn_mean(figures: Sequence[Drawn]) -> Drawn:
-    """Return the mean of figures of the same draws."""
-    return Drawn(float(np.mean([one.value for one in figures])), np.mean([one.draws for one in figures], axis=0))
-
-
 def wilson(hits: int, n: int) -> tuple[float, float]:
     """Return E. B. Wilson's 95 % interval of a share of hits."""
-    centre, spread = hits + LEVEL_SIGMAS**2 / 2, LEVEL_SIGMAS * np.sqrt(hits * (n - hits) / n + LEVEL_SIGMAS**2 / 4)
-    low, high = (centre - spread, centre + spread) / (np.float64(n) + LEVEL_SIGMAS**2)
-    return float(low), float(high)
+    found = binomtest(hits, n).proportion_ci(method="wilson") if n else None
+    return (found.low, found.high) if found else (np.nan, np.nan)
 
 
 def auroc_draws(scores: Float64, labels: Array, counts: Array) -> Float64:
@@ -113,7 +92,7 @@ def auroc_draws(scores: Float64, labels: Array, counts: Array) -> Float64:
         )
 
 
-def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> dict[str, dict[str, Drawn]]:
+def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> dict[str, dict[str, Figure]]:
     """Return measure -> class, or "any class", or "mean" -> figure.
 
     "AUROC" and "AP" of a class are of its pictures against all others, "detected" is the AUROC of its pictures against
@@ -140,7 +119,7 @@ def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> 
     return found
 
 
-def _detected(pictures: Pictures, judgement: Judgement, counts: Array) -> dict[str, Drawn]:
+def _detected(pictures: Pictures, judgement: Judgement, counts: Array) -> dict[str, Figure]:
     """Return the AUROC of each class's pictures, and of all defective ones, against good ones."""
     signs = {name: np.where(column > 0, 1, 0) for name, column in zip(pictures.classes, pictures.labels.T, strict=True)}
     signs["any class"] = np.maximum(pictures.defective, 0)
@@ -150,13 +129,13 @@ def _detected(pictures: Pictures, judgement: Judgement, counts: Array) -> dict[s
     }
 
 
-def _split(values: Float64) -> Drawn:
+def _split(values: Float64) -> Figure:
     """Return a figure from its value on all pictures, then on every draw."""
-    return Drawn(float(values[0]), values[1:])
+    return Figure(None if np.isnan(values[0]) else float(values[0]), values[1:])
 
 
-def _with_mean(figures: dict[str, Drawn]) -> dict[str, Drawn]:
-    return figures | {"mean": drawn_mean(list(figures.values()))}
+def _with_mean(figures: dict[str, Figure]) -> dict[str, Figure]:
+    return figures | {"mean": mean_figure(list(figures.values()))}
 
 
 def pointing_entries(pictures: Pictures, judgement: Judgement) -> dict[str, dict[str, dict[str, Any]]]:

@@ -7,18 +7,18 @@ also from their classes.
     python benchmarks/learning/interval_coverage.py --draws 1000
     python benchmarks/learning/interval_coverage.py RUN ... --draws 1000
 
-A row is a correlation, or the runs, and a number of verdicts: the mean and the least coverage over classes of Wilson's
-interval and of the one with scores, and the mean width of the second, divided by that of the first.
+A row is a correlation, or the runs, a column a number of verdicts: the mean and in brackets the least coverage over
+classes of Wilson's interval and of the one with scores, and the mean width of the second, divided by that of the first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.results.verified import score_evidence, share_interval
@@ -54,25 +54,32 @@ class Measured(NamedTuple):
 
 @study_command
 def main(
-    runs: Annotated[list[Path] | None, typer.Argument(metavar="RUN")] = None, draws: int = 300, seed: int = 0
-) -> None:
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="RUN")] = None, draws: int = 300, seed: int = 0,
+    into: Into = None,
+) -> None:  # fmt: skip
     """Measure the coverage of both intervals."""
     rng = np.random.default_rng(seed)
-    kinds = {f"{wanted:+.1f}": list(made_classes(wanted, rng)) for wanted in CORRELATIONS}
+    kinds = {f"{wanted:g}": list(made_classes(wanted, rng)) for wanted in CORRELATIONS}
     if runs:
-        kinds["runs"] = [pictures for run in runs for pictures in classes_of(run)]
-    titles = ["correlation", "verdicts", "classes", "Wilson: mean, least", "with scores: mean, least", "width"]
-    print_table(titles, (row for kind, classes in kinds.items() for row in rows_of(kind, classes, draws, rng)))
+        kinds["development sets"] = [pictures for run in runs for pictures in classes_of(run)]
+    titles = [f"{number}{'' if place else ' verdicts'}" for place, number in enumerate(VERDICTS)]
+    print_table(["correlation", *titles], rows(kinds, draws, rng), into)
 
 
-def rows_of(kind: str, classes: list[Pictures], draws: int, rng: np.random.Generator) -> Iterator[list[Cell]]:
-    """Yield a row for each number of verdicts."""
-    for number in VERDICTS:
-        rows = [measured(one, number, draws, rng) for one in classes if len(one.right) > number]
-        if rows:
-            plain, scored, *_ = map(np.array, zip(*rows, strict=True))
-            coverage = (f"{values.mean():.3f}, {values.min():.2f}" for values in (plain, scored))
-            yield [kind, number, len(rows), *coverage, fmean(row.scored_width / row.plain_width for row in rows)]
+def rows(kinds: Mapping[str, list[Pictures]], draws: int, rng: np.random.Generator) -> Iterator[list[str]]:
+    """Yield a row for each kind of classes."""
+    for kind, classes in kinds.items():
+        yield [kind, *(cell(classes, number, draws, rng) for number in VERDICTS)]
+
+
+def cell(classes: list[Pictures], number: int, draws: int, rng: np.random.Generator) -> str:
+    """Return coverages and the ratio of the widths for a number of verdicts; "" where no class has more pictures."""
+    figures = [measured(pictures, number, draws, rng) for pictures in classes if len(pictures.right) > number]
+    if not figures:
+        return ""
+    plain, scored, *_ = map(np.array, zip(*figures, strict=True))
+    coverage = (f"{values.mean():.3f} ({values.min():.2f})" for values in (plain, scored))
+    return ", ".join([*coverage, f"{fmean(row.scored_width / row.plain_width for row in figures):.3f}"])
 
 
 def made_classes(correlation: float, rng: np.random.Generator) -> Iterator[Pictures]:

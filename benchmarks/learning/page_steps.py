@@ -5,21 +5,19 @@ is of the final models, which see no box either.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from lapsvm.pipelines.cli.study import study_command
+from lapsvm.pipelines.cli.study import Cell, Into, print_table, study_command
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.stages.report import class_findings, label_counts
 
 from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
-from lapsvm.report import Findings, markdown_table, next_steps
+from lapsvm.report import Findings, next_steps
 
 BANDS = {"below .5": (-1.0, 0.5), "from .5 to .8": (0.5, 0.8), ".8 and above": (0.8, 2.0)}
 
@@ -34,10 +32,10 @@ class Shown(NamedTuple):
 
 
 @study_command
-def main(outs: Annotated[list[Path], typer.Argument(metavar="OUT")]) -> None:
+def main(outs: Annotated[list[Path], typer.Argument(metavar="OUT")], into: Into = None) -> None:
     """Print the table, and the classes below it."""
     shown = [one for out in outs for one in shown_steps(out)]
-    print(table(shown))
+    print_table(["step without boxes", *BANDS], rows(shown), into)
     for one in sorted(shown, key=lambda one: one.corloc):
         print(f"{one.set_name} {one.class_name}: CorLoc {one.corloc:.3f}: {', '.join(one.steps) or 'none'}")
 
@@ -46,8 +44,7 @@ def shown_steps(out: Path) -> Iterator[Shown]:
     """Yield every class of a folder's sets."""
     for line in map(json.loads, (out / "results.jsonl").read_text().splitlines()):
         if (line["variant"], line["on"]) == ("best", "trainval"):
-            run = RunFolder(out / "runs" / line["set"] / "best")
-            context = RunContext(run, run.settings(), 1, Reporter(True))
+            context = RunContext.opened(out / "runs" / line["set"] / "best", "this table", quiet=True)
             for name, figures in line["classes"].items():
                 steps = next_steps([_findings(context, name)])
                 yield Shown(line["set"], name, figures["corloc"], tuple(step.finding for step in steps))
@@ -59,13 +56,13 @@ def _findings(context: RunContext, name: str) -> Findings:
     return class_findings(name, labels, result, None, read_held_out(context.run, name))
 
 
-def table(shown: Iterable[Shown]) -> str:
-    """Return for how many classes of each band a step is shown."""
-    bands = {name: [one for one in shown if low <= one.corloc < high] for name, (low, high) in BANDS.items()}
-    steps = sorted({step for own in bands.values() for one in own for step in one.steps})
-    rows = [[step, *(str(sum(step in one.steps for one in own)) for own in bands.values())] for step in steps]
-    rows.append(["none", *(str(sum(not one.steps for one in own)) for own in bands.values())])
-    return markdown_table(["step", *(f"{name} ({len(own)})" for name, own in bands.items())], rows)
+def rows(shown: Sequence[Shown]) -> Iterator[list[Cell]]:
+    """Yield the numbers of classes in each band: all, those for which a step is shown, those without a step."""
+    bands = [[one for one in shown if low <= one.corloc < high] for low, high in BANDS.values()]
+    yield ["classes", *map(len, bands)]
+    for step in sorted({step for one in shown for step in one.steps}):
+        yield [step, *(sum(step in one.steps for one in of_band) for of_band in bands)]
+    yield ["none", *(sum(not one.steps for one in of_band) for of_band in bands)]
 
 
 if __name__ == "__main__":

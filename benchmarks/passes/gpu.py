@@ -3,13 +3,12 @@
     python benchmarks/passes/gpu.py                 10 million x 512 float16, 4 million of bfloat16 and of float32
 
 The floor is the time in which torch sums the same bytes on the card as 64-bit integers. "kernels" are both kernels, the
-answer left on the card; "pass" is the whole call of `Bags.best`, its answer in the memory of the processor, so it
-contains copies and Python. Bags hold 2,000 windows, or 100, as in training on candidates. The least time of the rounds
-counts. "differ" are winners, out of the sampled ones, that a pass on the processor finds elsewhere or scores
-differently in any bit. Needs a card with 16 GB.
+answer left on the card, as a multiple of the floor; "pass" is the whole call of `Bags.best`, its answer in the memory
+of the processor, so it contains copies and Python. Bags hold 2,000 windows, or 100, as in training on candidates. The
+least time of the rounds counts. It ends with an error where a pass on the processor finds one of the sampled winners
+elsewhere, or scores it differently in any bit. Needs a card with 16 GB.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 import typer
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Into, alternate, gpu_clock, print_gpu, print_table, study_command
 
 from lapsvm.bags import Bags
 from lapsvm.bags.stores import gpu as on_gpu
@@ -27,6 +26,7 @@ from lapsvm.bags.stores.gpu_weights import DeviceWeights
 from lapsvm.bags.stores.gpu_windows import has_kernels
 from lapsvm.bags.stores.local import Store
 from lapsvm.bfloat16 import BFLOAT16
+from lapsvm.errors import StageError
 
 DIM, PER_BAG, SAMPLED, ROUNDS = 512, 2000, 40, 5
 TYPES: dict[str, Any] = {"float16": np.float16, "bfloat16": BFLOAT16, "float32": np.float32}
@@ -35,7 +35,7 @@ RUNS = (
     ("bfloat16", 4_000_000, (1, 20, 60)),
     ("float32", 4_000_000, (1, 20, 60)),
 )
-TITLES = "type|windows|bags of|vectors|floor ms|kernels ms|floors|pass ms|differ|open"
+TITLES = ("windows", "in a bag", "weight vectors", "floor", "kernels", "pass")
 
 
 class OnCard:
@@ -74,16 +74,9 @@ def on_card(store: Store) -> Any:
     return device.shares[0].windows
 
 
-def milliseconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+def milliseconds(work: Callable[[], object]) -> float:
     """Return the least wall time until the card is idle again; the first call is not counted."""
-    times = []
-    for _ in range(rounds + 1):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        work()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-    return 1e3 * min(times[1:])
+    return 1e3 * alternate({"": work}, ROUNDS, clock=gpu_clock(torch), summary=min)[""]
 
 
 def differing(bags: Bags, best: Any, weights: np.ndarray) -> int:
@@ -110,13 +103,12 @@ def prepared(bags: Bags, k: int) -> tuple[np.ndarray, Any, tuple[Any, ...]]:
 def pass_row(name: str, bags: Bags, k: int, floor: float) -> list[Cell]:
     """Return the row of one kind of pass."""
     weights, kernels, arguments = prepared(bags, k)
-    is_open = int((kernels.best_windows(*arguments)[0] < 0).sum())
     alone = milliseconds(lambda: kernels.best_windows(*arguments))
     complete = milliseconds(lambda: bags.best(weights))
-    wrong = f"{differing(bags, bags.best(weights), weights)} of {SAMPLED * k}"
-    times = [f"{value:.2f}" for value in (floor, alone, alone / floor, complete)]
-    sizes = f"{bags.n_windows:,}", f"{bags.n_windows // bags.n_bags:,}"
-    return [name, *sizes, k, *times, wrong, f"{is_open:,} of {bags.n_bags * k:,}"]
+    wrong = differing(bags, bags.best(weights), weights)
+    assert not wrong, f"{name}, {k} weight vectors: {wrong} of {SAMPLED * k} winners differ from the processor's"
+    sizes = f"{bags.n_windows:,}, {name}", f"{bags.n_windows // bags.n_bags:,}"
+    return [*sizes, k, f"{floor:.2f} ms", f"{alone / floor:.2f}", f"{complete:.2f} ms"]
 
 
 def passes(name: str, whole: Bags, vectors: tuple[int, ...]) -> Iterator[list[Cell]]:
@@ -136,19 +128,16 @@ def rows(types: Sequence[str]) -> Iterator[list[Cell]]:
 
 
 @study_command
-def main(types: Annotated[str, typer.Option(help="Of the windows, separated by commas.")] = ",".join(TYPES)) -> None:
+def main(
+    types: Annotated[str, typer.Option(help="Of the windows, separated by commas.")] = ",".join(TYPES),
+    into: Into = None,
+) -> None:
     """Measure passes on a GPU."""
     chosen = split_names("option --types", types, TYPES)
-    if not torch.cuda.is_available():
-        print("Skipped: torch sees no GPU here.")
-        return
+    print_gpu(torch)
     if not has_kernels("cuda:0"):
-        print("Skipped: the kernels need Triton and a card of compute capability 8.0 or more.")
-        return
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
-    begin = time.perf_counter()
-    print_table(TITLES.split("|"), rows(chosen))
-    print(f"\n{time.perf_counter() - begin:.0f} s in all")
+        raise StageError("the kernels need Triton and a card of compute capability 8.0 or more.")
+    print_table(TITLES, rows(chosen), into)
 
 
 if __name__ == "__main__":

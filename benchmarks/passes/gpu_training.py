@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, print_gpu, print_table, study_command
 
 from lapsvm.arrays import Array
 from lapsvm.bags import Bags
@@ -84,12 +84,8 @@ def rows(cards: Sequence[tuple[str, int]]) -> Iterator[list[Cell]]:
 @study_command
 def main() -> None:
     """Measure training with GPUs and without them."""
-    if not torch.cuda.is_available():
-        print("Skipped: torch sees no GPU here, and the figures wait for one.")
-        return
-    cards = free_memory(torch)
-    print(f"{len(cards)} x {torch.cuda.get_device_name()}, torch {torch.__version__}\n")
-    print_table(TITLES.split("|"), rows(cards))
+    print_gpu(torch)
+    print_table(TITLES.split("|"), rows(free_memory(torch)))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,11 @@ in which as many threads sum the same bytes, the other that in which BLAS does a
 are in its cache. CPU seconds, works by turns, the least of the rounds. Needs 11 GB for ten million windows.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Into, alternate, print_table, study_command
 
 from lapsvm.bags import Bags
 
@@ -22,10 +21,10 @@ BLOCK = 512  # rows and columns of the products that BLAS does
 
 
 @study_command
-def main(largest: int = 10_000_000, rounds: int = 5) -> None:
+def main(largest: int = 10_000_000, rounds: int = 5, into: Into = None) -> None:
     """Measure passes over at most so many windows."""
-    titles = "windows|features|classes|GB|10^9 products|sum of bytes|BLAS|pass|times the greater floor"
-    print_table(titles.split("|"), rows(largest, rounds))
+    titles = "windows|features|classes|bytes, s|BLAS, s|pass, s|times the greater floor"
+    print_table(titles.split("|"), rows(largest, rounds), into)
 
 
 def rows(largest: int, rounds: int) -> Iterator[list[Cell]]:
@@ -49,12 +48,10 @@ def measured(n_windows: int, dim: int, classes: tuple[int, ...], rounds: int) ->
     for k in classes:
         weights = rng.standard_normal((dim, k))
         works[f"{k}"] = lambda weights=weights: bags.best(weights)  # type: ignore[misc]
-    seconds = least_seconds(works, rounds)
+    seconds = alternate(works, rounds, summary=min)
     for k in classes:
-        products = n_windows * dim * k
-        floors = seconds["bytes"], seconds["BLAS"] * products / (8 * BLOCK**3)
-        times = [*floors, seconds[f"{k}"], f"{seconds[f'{k}'] / max(floors):.1f}"]
-        yield [f"{n_windows:,}", dim, k, f"{features.nbytes / 1e9:.2f}", f"{products / 1e9:.1f}", *times]
+        floors = seconds["bytes"], seconds["BLAS"] * n_windows * dim * k / (8 * BLOCK**3)
+        yield [f"{n_windows:,}", dim, k, *floors, seconds[f"{k}"], f"{seconds[f'{k}'] / max(floors):.1f}"]
 
 
 def summing(features: np.ndarray, threads: int) -> Callable[[], object]:
@@ -66,17 +63,6 @@ def summing(features: np.ndarray, threads: int) -> Callable[[], object]:
             list(pool.map(np.sum, parts))
 
     return work
-
-
-def least_seconds(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the least CPU seconds of each function over `rounds`; every round calls each one once."""
-    found = dict.fromkeys(works, np.inf)
-    for _ in range(rounds):
-        for name, work in works.items():
-            start = time.process_time()
-            work()
-            found[name] = min(found[name], time.process_time() - start)
-    return found
 
 
 if __name__ == "__main__":

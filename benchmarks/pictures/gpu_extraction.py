@@ -10,6 +10,7 @@ EfficientNet-Lite0, which needs the package onnxruntime-gpu.
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, NamedTuple
@@ -18,7 +19,7 @@ import cv2
 import numpy as np
 import torch
 import typer
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, alternate, print_gpu, print_table, study_command
 from threadpoolctl import threadpool_limits
 
 from lapsvm.features import open_extractor
@@ -39,7 +40,7 @@ class Case(NamedTuple):
     is_projected: bool = False
 
 
-RESIDUAL = "torch:gpu_extraction:residual?output=1,0&context=appended"
+RESIDUAL = "torch:gpu_extraction:Residual?output=1,0&context=appended"
 CASES = (
     Case("18 layers, strides 32 and 16", RESIDUAL, 64, 2000),
     Case("18 layers, strides 32 and 16", RESIDUAL, 64, 2000, True),
@@ -80,10 +81,6 @@ class Residual(torch.nn.Module):
         return finer, self.coarser(finer)
 
 
-def residual() -> torch.nn.Module:
-    return Residual()
-
-
 def drawn(case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return pictures with their windows."""
     rng = np.random.default_rng(0)
@@ -111,15 +108,10 @@ def measuring(extractor: Any, case: Case) -> Callable[[tuple[np.ndarray, np.ndar
 def timed(case: Case, device: str, threads: int) -> tuple[float, np.ndarray]:
     """Return pictures per second, and the features of the first picture's windows."""
     features, pictures = measuring(open_extractor(case.text, device=device), case), drawn(case)
-    times = []
     with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
-        first = features(pictures[0])  # a library's first call prepares it
-        for _ in range(ROUNDS):
-            begin = time.perf_counter()
-            for _ in pool.map(features, pictures):
-                pass
-            times.append(time.perf_counter() - begin)
-    return case.pictures / min(times), first
+        calls = {"": lambda: deque(pool.map(features, pictures), maxlen=0)}
+        seconds = alternate(calls, ROUNDS, clock=time.perf_counter, summary=min)[""]
+    return case.pictures / seconds, features(pictures[0])
 
 
 def row(case: Case, device: str, threads: int) -> list[Cell]:
@@ -151,16 +143,10 @@ def rows(device: str, threads: int) -> Iterator[list[Cell]]:
 @study_command
 def main(threads: Annotated[int, typer.Option(help="That take pictures; 0 is one a core.")] = 0) -> None:
     """Time the features of pictures on the processor and on a GPU."""
-    if not torch.cuda.is_available():
-        print("Skipped: torch sees no GPU here.")
-        return
-    chosen = threads or os.cpu_count() or 1
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {chosen} threads\n")
-    print_table(TITLES.split("|"), rows("cuda", chosen))
+    print_gpu(torch)
+    print_table(TITLES.split("|"), rows("cuda", threads or os.cpu_count() or 1))
     if not all(map(can_run, CASES)):
-        print(
-            "\nEfficientNet-Lite0 is left out: it needs the extra photos, and onnxruntime-gpu in place of onnxruntime."
-        )
+        print("\nEfficientNet-Lite0 is left out: it needs the extra photos, with onnxruntime-gpu for onnxruntime.")
 
 
 if __name__ == "__main__":

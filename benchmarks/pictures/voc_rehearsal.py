@@ -29,7 +29,7 @@ import numpy as np
 import psutil
 import typer
 from lapsvm.datasets.voc_writer import annotation
-from lapsvm.pipelines.cli.study import print_table, study_command
+from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from PIL import Image
 
 from lapsvm.errors import StageError
@@ -57,6 +57,7 @@ def main(
     kill: Annotated[bool, typer.Option("--kill", help="Kill the run twice, and go on.")] = False,
     lose_workers: Annotated[bool, typer.Option("--lose-workers", help="Kill a worker in stages with some.")] = False,
     repeat: Annotated[bool, typer.Option("--again", help="Make parts again without workers, and compare.")] = False,
+    into: Into = None,
 ) -> None:
     """Make the pictures, run the job, print the table."""
     root, run = out / "voc", out / "RUN"
@@ -69,7 +70,7 @@ def main(
     for stop in [*stops, None]:
         used, seconds = watched(command, [] if stop is None else [stop], losses)
         peak, wall = max(peak, used), wall + seconds
-    print_times(run, peak, wall)
+    print_times(run, peak, wall, into)
     if repeat:
         print(again(run, out / "AGAIN"))
 
@@ -197,11 +198,11 @@ def again(run: Path, copy: Path) -> str:
     return f"{counts}, were made again in one process; different: {different}"
 
 
-def print_times(run: Path, peak: int, wall: float) -> None:
+def print_times(run: Path, peak: int, wall: float, into: Path | None) -> None:
     """Print the seconds of each stage, the peak of memory, and the bytes on disk."""
     timings = json.loads((run / "timings.json").read_text())
     rows = ([name, f"{one['seconds']:,.0f}", f"{one['cpu_seconds']:,.0f}"] for name, one in timings.items())
-    print_table(["stage", "wall s", "CPU s"], rows)
+    print_table(["stage", "wall s", "CPU s"], rows, into)
     disk = {part: size_of(run / part) / 1e9 for part in ("shards", "models", "detections", "page")}
     places = ", ".join(f"{part} {size:.2f} GB" for part, size in disk.items())
     print(f"all: {wall:,.0f} s; peak memory {peak / 1e9:.1f} GB; {places}")

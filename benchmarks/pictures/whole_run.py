@@ -5,10 +5,10 @@
 Photograph-like pictures of 640 x 480 are generated: clouds with structure at every scale, and one or two striped shapes
 whose kind is the label. Three classes, two thirds of the pictures in trainval and one in test.
 
-Printed are wall and CPU seconds of each stage, and the CPU seconds per picture of each part of extraction: those of
-the thread that runs it, so other programs hardly change them. Floors are the parts of extraction that other libraries
-do (forward passes, decoding), and for the stages after it the time in which the bytes that they read can be summed:
-all passes of training, the windows once for each class and round in refinement, and once in detection.
+Printed are wall and CPU seconds of each stage, and the CPU seconds of each part of extraction: those of the thread that
+runs it, so other programs hardly change them. The floor is the parts of extraction that other libraries do (forward
+passes, decoding), and for the stages after it the time in which the bytes that they read can be summed: all passes of
+training, the windows once for each class and round in refinement, and once in detection.
 """
 
 import json
@@ -24,7 +24,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from lapsvm.pipelines.cli.study import print_table, study_command
+from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from PIL import Image
 
 HEIGHT, WIDTH = 480, 640
@@ -32,6 +32,7 @@ CLASSES = ("disc", "box", "wedge")
 STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
 EXTRACTOR = "efficientnet_lite0"
 ROUNDS = 2  # of refinement in recipe best
+TITLES = ("stage", "wall s", "CPU s", "CPU s a picture", "times the floor")
 
 
 def clouds(rng: np.random.Generator) -> np.ndarray:
@@ -163,51 +164,40 @@ def summing_seconds() -> float:
     return (process_time() - start) / (3 * numbers.nbytes / 1e9)
 
 
-def floor_rows(run: Path, cpu: dict[str, float], parts: Counter[str]) -> Iterator[list[str]]:
-    """Yield a row for each stage with a floor: its CPU seconds, those of the floor, and their ratio."""
+def floors_of(run: Path, parts: Counter[str]) -> dict[str, float]:
+    """Return the CPU seconds of each stage's floor."""
     timings = json.loads((run / "timings.json").read_text())
     shards = sum(file.stat().st_size for file in (run / "shards").rglob("*.safetensors"))
-    refined = ROUNDS * len(CLASSES) * shards
-    read = {"train": timings.get("train", {}).get("bytes_read", 0), "refine": refined, "detect": shards}
+    read = {"train": timings.get("train", {}).get("bytes_read", 0), "detect": shards}
+    read["refine"] = ROUNDS * len(CLASSES) * shards
     per_byte = summing_seconds() / 1e9
-    floors = {"extract": parts["forward"] + parts["decode"]} | {name: per_byte * size for name, size in read.items()}
-    for name, floor in floors.items():
-        if name in cpu and floor:
-            yield [name, *(f"{value:.1f}" for value in (cpu[name], floor, cpu[name] / floor))]
+    return {"extract": parts["forward"] + parts["decode"]} | {name: per_byte * size for name, size in read.items()}
 
 
-def stage_rows(folder: Path, n: int, jobs: int, extractor: str, cpu: dict[str, float]) -> Iterator[list[str]]:
-    """Run all stages and yield the row of each, then their sums; `cpu` receives the CPU seconds by stage."""
-    walls = 0.0
-    for name in STAGES:
-        wall, cpu[name] = run_stage(name, folder / "run", folder / "pictures", jobs, extractor)
-        walls += wall
-        yield stage_row(name, wall, cpu[name], n)
-    yield stage_row("all", walls, sum(cpu.values()), n)
-
-
-def stage_row(name: str, wall: float, cpu: float, n: int) -> list[str]:
-    return [name, f"{wall:.1f}", f"{cpu:.1f}", f"{wall / n:.3f}", f"{cpu / n:.3f}"]
+def stage_rows(folder: Path, n: int, jobs: int, extractor: str, parts: Counter[str]) -> Iterator[list[str]]:
+    """Run all stages, then yield the row of each, and their sums."""
+    spent = {name: run_stage(name, folder / "run", folder / "pictures", jobs, extractor) for name in STAGES}
+    floors = floors_of(folder / "run", parts)
+    for name, (wall, cpu) in {**spent, "all": np.sum([*spent.values()], axis=0)}.items():
+        ratio = f"{cpu / floors[name]:.1f}" if floors.get(name) else ""
+        yield [name, f"{wall:.1f}", f"{cpu:.1f}", f"{cpu / n:.3f}", ratio]
 
 
 @study_command
 def main(
-    pictures: int = 300, jobs: int = os.cpu_count() or 1, out: Path | None = None, extractor: str = EXTRACTOR
-) -> None:
+    pictures: int = 300, jobs: int = os.cpu_count() or 1, out: Path | None = None, extractor: str = EXTRACTOR,
+    into: Into = None,
+) -> None:  # fmt: skip
     """Run all stages on generated pictures, in a temporary folder or in the new folder --out."""
     with TemporaryDirectory() as temporary:
-        folder = out or Path(temporary)
+        folder, times = out or Path(temporary), PartTimes()
         write_pictures(folder / "pictures", pictures)
-        times, cpu = PartTimes(), dict[str, float]()
         patch_parts(times)
         print(f"load {os.getloadavg()[0]:.1f}, {pictures} pictures, {jobs} jobs")
-        titles = ["stage", "wall s", "CPU s", "wall s/picture", "CPU s/picture"]
-        print_table(titles, stage_rows(folder, pictures, jobs, extractor, cpu))
-        print()
-        parts = ([part, times.calls[part], f"{used:.1f}", used / pictures] for part, used in times.cpu.most_common())
-        print_table(["part", "calls", "CPU s", "CPU s/picture"], parts)
-        print()
-        print_table(["stage", "CPU s", "floor", "ratio"], floor_rows(folder / "run", cpu, times.cpu))
+        print_table(TITLES, stage_rows(folder, pictures, jobs, extractor, times.cpu), into)
+    print()
+    rows = ([part, times.calls[part], f"{used:.1f}", used / pictures] for part, used in times.cpu.most_common())
+    print_table(["part", "calls", "CPU s", "CPU s a picture"], rows)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,11 @@ Times are medians of process CPU time, one thread, what is compared timed in alt
 import csv
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Into, alternate, print_table, study_command
 
 from lapsvm.ranking import most_violated_ranking
 
@@ -41,6 +40,7 @@ CURVES = [
     ("zero_one", "auto"), ("ap", "auto"), ("ap", "optranks"), ("ap", "search"), ("ap", "greedy"),
     ("ndcg", "auto"), ("ndcg", "optranks"), ("ndcg", "greedy"),
 ]  # fmt: skip
+COMPARED = [curve for curve in CURVES if curve[0] != "zero_one" and curve != ("ndcg", "optranks")]  # by `baselines`
 BEARABLE_PAIRS = 3e7  # greedy methods try every pair
 
 
@@ -50,18 +50,6 @@ def example(n_pos: int, n_neg: int, shift: float, seed: int = 0) -> tuple[np.nda
     labels = np.zeros(n_pos + n_neg, dtype=np.int8)
     labels[rng.choice(n_pos + n_neg, n_pos, replace=False)] = 1
     return rng.standard_normal(n_pos + n_neg) + shift * labels, labels
-
-
-def alternate(functions: dict[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, float]:
-    """Median seconds of each function, `repeats` calls at a time in turn; the first round is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(rounds + 1):
-        for name, function in functions.items():
-            begin = time.process_time_ns()
-            for _ in range(repeats):
-                function()
-            times[name].append((time.process_time_ns() - begin) * 1e-9 / repeats)
-    return {name: float(np.median(found[1:])) for name, found in times.items()}
 
 
 def peak_memory(prepare: str, call: str, *arguments: str) -> float:
@@ -108,15 +96,16 @@ def limit_rows() -> Iterator[list[Cell]]:
             yield [n_pos, n_neg, f"{shift}", *times, f"{ours / argsort:.2f}", f"{ours / highest:.1f}"]
 
 
-def baselines() -> None:
-    """Compare with the papers' greedy methods."""
-    rows = ([*sizes, *baseline_times(*sizes, repetitions)] for *sizes, repetitions in BASELINES)
-    print_table(["P", "N", *(f"{loss} {method} ms" for loss, method in CURVES)], rows)
+def baselines(into: Into = None) -> None:
+    """Compare with the papers' greedy methods, in milliseconds."""
+    titles = (f"{loss} {method}" if method == "auto" else method for loss, method in COMPARED)
+    print_table(["P, N", *titles], map(baseline_row, BASELINES), into)
 
 
-def baseline_times(n_pos: int, n_neg: int, repetitions: int) -> list[float]:
-    found = alternate(calls(*example(n_pos, n_neg, 0.5), CURVES), repetitions)
-    return [1e3 * found[f"{loss} {method}"] for loss, method in CURVES]
+def baseline_row(case: tuple[int, int, int]) -> list[Cell]:
+    n_pos, n_neg, repetitions = case
+    found = alternate(calls(*example(n_pos, n_neg, 0.5), COMPARED), repetitions)
+    return [f"{n_pos:,}, {n_neg:,}", *(f"{1e3 * seconds:,.1f}" for seconds in found.values())]
 
 
 def overhead() -> None:

@@ -31,7 +31,7 @@ from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.stages.registry import run_stage
-from rows import Row, rows_markdown, rows_table, write_rows
+from rows import Row, print_rows, rows_table, write_rows
 
 from lapsvm.errors import OptionError
 from lapsvm.files import write_atomically
@@ -189,7 +189,7 @@ def main(
     names = split_names("option --variants", variants, VARIANTS)
     table = run(folder, out, names, starts, draws, quiet=quiet, root=root)
     if not quiet:
-        typer.echo(rows_markdown(table))
+        print_rows(table)
 
 
 if __name__ == "__main__":

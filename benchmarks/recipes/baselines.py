@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from baseline_learners.fit_heads import HeadPictures, fit_heads
 from baseline_learners.fit_mi_svm import fit_mi_svm
-from baseline_learners.options import HEADS, BaselineOptions
+from baseline_learners.options import HEADS, BaselineOptions, Method
 from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.study import Root, study_command
 from lapsvm.pipelines.fitting.tasks import fit_tasks
@@ -49,14 +48,6 @@ OF_HEADS, OF_MI_SVM = ("epochs", "lr", "weight_decay"), ("C", "J")
 """The constants of the methods."""
 
 
-class Method(StrEnum):
-    """Names of the baselines."""
-
-    MI_SVM = "mi_svm"
-    WSDDN = "wsddn"
-    OICR = "oicr"
-
-
 def run(
     folder: Path, out: Path, method: Method, seed: int = 0, constants: Mapping[str, Any] = MappingProxyType({}), *,
     quiet: bool = False, root: Path | None = None,
@@ -68,11 +59,11 @@ def run(
     have, StageError if `folder` is no run folder.
     """
     for name in constants:
-        if name not in (OF_HEADS if method.value in HEADS else OF_MI_SVM):
-            raise OptionError(f"option --{name.replace('_', '-')} is not one of --method {method.value}.")
+        if name not in (OF_HEADS if method in HEADS else OF_MI_SVM):
+            raise OptionError(f"option --{name.replace('_', '-')} is not one of --method {method}.")
     context = _context(folder, out, method, quiet, root)
     train = context.settings.train
-    options = BaselineOptions(method.value, train.folds, train.margin, seed, **constants)
+    options = BaselineOptions(method, train.folds, train.margin, seed, **constants)
     with context.run.lock():
         take_shards(RunFolder(folder), context.run, list(context.data.records))
         with context.timed("train"):
@@ -118,12 +109,12 @@ def run_seeds(
     The first seed's folds choose the constants of all. Raises OptionError if a folder holds a run already, a seed is
     repeated, or the method is not a head.
     """
-    if method.value not in HEADS:
-        raise OptionError(f"option --seeds is for {', '.join(HEADS)}; {method.value} draws folds alone, see --seed.")
+    if method not in HEADS:
+        raise OptionError(f"option --seeds is for {', '.join(HEADS)}; {method} draws folds alone, see --seed.")
     if len(set(seeds)) < len(seeds):
         raise OptionError(f"option --seeds must name different seeds, got {','.join(map(str, seeds))}.")
     for seed in seeds:
-        own = out / f"{method.value}-{seed}"
+        own = out / f"{method}-{seed}"
         run(folder, own, method, seed, constants, quiet=quiet, root=root)
         chosen = json.loads((own / RECORD).read_text(encoding="utf-8"))
         constants = {**constants, **{name: (chosen[name],) for name in ("epochs", "lr")}}
@@ -142,7 +133,7 @@ def _context(folder: Path, out: Path, method: Method, quiet: bool, root: Path | 
 
 def baseline_settings(settings: Settings, method: Method) -> Settings:
     """Return a run's settings without refinement, and for heads without demotion."""
-    return settings.with_values({"refine.rounds": 0, **({"detect.demotion": 0.0} if method.value in HEADS else {})})
+    return settings.with_values({"refine.rounds": 0, **({"detect.demotion": 0.0} if method in HEADS else {})})
 
 
 def take_shards(source: RunFolder, target: RunFolder, sets: list[str]) -> None:

@@ -49,25 +49,31 @@ def drawing(write: partial[None]) -> Callable[..., None]:
 
 
 def write_sets(
-    draw: Callable[..., Iterator[VocPicture]], kinds: Sequence[str], out: Path, *, count: int,
+    draw: Callable[..., list[VocObject]], kinds: Sequence[str], out: Path, *, count: int,
     sides: tuple[float, float], size: tuple[int, int] = (640, 480), seed: int = 0,
 ) -> None:  # fmt: skip
-    """Write both sets of what `draw` draws, as `pictures` does."""
+    """Write both sets of what `draw` draws, as `draw_defects` does."""
     for number, name in enumerate(SETS):
-        write_lists(out, name, write_pictures(out, draw(name, count, size, sides, (seed, number))), kinds)
+        write_lists(out, name, write_pictures(out, pictures(draw, name, count, size, sides, (seed, number))), kinds)
 
 
 def pictures(
-    name: str, count: int, size: tuple[int, int], sides: tuple[float, float], seed: tuple[int, ...]
-) -> Iterator[VocPicture]:
-    """Yield the pictures of a set."""
+    draw: Callable[..., list[VocObject]], name: str, count: int, size: tuple[int, int], sides: tuple[float, float],
+    seed: tuple[int, ...],
+) -> Iterator[VocPicture]:  # fmt: skip
+    """Yield the pictures of a set: textures, each with its own seed, on which `draw` draws."""
     for number in range(count):
         rng = np.random.default_rng((*seed, number))
         scene = texture(rng, *size)
-        kinds = [] if number % FREE == FREE - 1 else drawn_kinds(rng)
-        objects = [VocObject(kind, box, False) for kind, box in place(rng, scene, kinds, sides)]
+        objects = draw(rng, scene, number, sides)
         noisy = scene + rng.normal(0, 2, scene.shape)
         yield VocPicture(f"{name}_{number:04d}", np.clip(np.rint(noisy), 0, 255).astype(np.uint8), objects)
+
+
+def draw_defects(rng: np.random.Generator, scene: Floats, number: int, sides: tuple[float, float]) -> list[VocObject]:
+    """Draw defects on a picture of a set, and return them; none on every fourth."""
+    kinds = [] if number % FREE == FREE - 1 else drawn_kinds(rng)
+    return [VocObject(kind, box, False) for kind, box in place(rng, scene, kinds, sides)]
 
 
 def drawn_kinds(rng: np.random.Generator) -> list[str]:
@@ -197,7 +203,7 @@ def weave(rng: np.random.Generator, height: int, width: int) -> Floats:
     return np.sin(x / wave * 2 * np.pi) * np.sin(y / wave * 2 * np.pi) + 0.3 * noise(rng, height, width, wave)
 
 
-write = partial(write_sets, pictures, KINDS, count=120, sides=(14, 60))
+write = partial(write_sets, draw_defects, KINDS, count=120, sides=(14, 60))
 main = drawing(write)
 """Write both sets into a folder."""
 

@@ -6,13 +6,11 @@ distractors: bars and discs. The shared shape is in every picture, so that label
 background. The same options give the same pictures.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
 import cv2
 import numpy as np
-from drawn_defects import Floats, drawing, texture, write_sets
-from lapsvm.datasets.voc_writer import VocPicture
+from drawn_defects import Floats, drawing, write_sets
 
 from lapsvm.voc_files import VocObject
 
@@ -28,22 +26,15 @@ DOTS = {
 FINER = 4  # tokens are painted at so many times their size
 
 
-def pictures(
-    name: str, count: int, size: tuple[int, int], sides: tuple[float, float], seed: tuple[int, ...]
-) -> Iterator[VocPicture]:
-    """Yield the pictures of a set."""
-    for number in range(count):
-        rng = np.random.default_rng((*seed, number))
-        scene, taken = texture(rng, *size), np.zeros(size[::-1], bool)
-        for _ in range(rng.integers(2, 6)):
-            put(rng, scene, taken, *distractor(rng, rng.uniform(*sides)))
-        kind = KINDS[number % len(KINDS)]
-        boxes = [put(rng, scene, taken, *token(rng, kind, rng.uniform(*sides))) for _ in range(rng.integers(1, 3))]
-        while not any(boxes):
-            boxes = [put(rng, scene, taken, *token(rng, kind, sides[0]))]
-        objects = [VocObject(kind, box, False) for box in boxes if box]
-        noisy = scene + rng.normal(0, 2, scene.shape)
-        yield VocPicture(f"{name}_{number:04d}", np.clip(np.rint(noisy), 0, 255).astype(np.uint8), objects)
+def draw_tokens(rng: np.random.Generator, scene: Floats, number: int, sides: tuple[float, float]) -> list[VocObject]:
+    """Draw distractors, and one token or two of a kind, on a picture of a set, and return the tokens."""
+    kind, taken = KINDS[number % len(KINDS)], np.zeros(scene.shape[:2], bool)
+    for _ in range(rng.integers(2, 6)):
+        put(rng, scene, taken, *distractor(rng, rng.uniform(*sides)))
+    boxes = [put(rng, scene, taken, *token(rng, kind, rng.uniform(*sides))) for _ in range(rng.integers(1, 3))]
+    while not any(boxes):
+        boxes = [put(rng, scene, taken, *token(rng, kind, sides[0]))]
+    return [VocObject(kind, box, False) for box in boxes if box]
 
 
 def put(rng: np.random.Generator, scene: Floats, taken: Floats, colour: Floats, cover: Floats) -> tuple[float, ...]:
@@ -90,7 +81,7 @@ def cropped(colour: Floats, cover: Floats) -> tuple[Floats, Floats]:
     return small[0][inner], small[1][inner]
 
 
-write = partial(write_sets, pictures, KINDS, count=180, sides=(40, 110))
+write = partial(write_sets, draw_tokens, KINDS, count=180, sides=(40, 110))
 main = drawing(write)
 """Write both sets into a folder."""
 

@@ -23,7 +23,6 @@ from lapsvm.pipelines.commands.predict import picture_files
 from lapsvm.pipelines.results.alarms import calibrated_detectors, joined_probabilities, known_held_out
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
 from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 from scipy.stats import betabinom
 
@@ -54,10 +53,9 @@ def main(
 
 def held_out(folder: Path) -> np.ndarray:
     """Return the highest probability of each held-out picture of no class of a run."""
-    run = RunFolder(folder)
-    stored = RunContext(run, run.settings(), 2, Reporter(True)).stored
+    stored = RunContext.opened(folder, "this table", threads=2, quiet=True).stored
     detectors = calibrated_detectors(stored)
-    known = known_held_out(run, detectors)
+    known = known_held_out(stored.folder, detectors)
     found = joined_probabilities(known, detectors, learn_whole_pictures(stored, known, Reporter(True)))
     return np.asarray(found.best[found.is_ok])
 

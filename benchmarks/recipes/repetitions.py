@@ -12,10 +12,12 @@ from typing import Annotated
 
 import typer
 from lapsvm.pipelines.cli.parameters import PATH
-from lapsvm.pipelines.cli.study import Root, study_command
+from lapsvm.pipelines.cli.parsing import split_names
+from lapsvm.pipelines.cli.study import Into, Root, study_command
+from lapsvm.pipelines.compare.runs import MEASURES
 from lapsvm.pipelines.run.limits import MAX_DRAWS
 from lapsvm.pipelines.run.ownership import table_files
-from rows import Row, rows_markdown, rows_table, write_rows
+from rows import Row, print_rows, rows_table, write_rows
 
 from lapsvm.errors import OptionError
 
@@ -34,15 +36,15 @@ def main(
     row: Annotated[list[str], typer.Option(help="NAME=RUN,RUN; once for every row of the table.")],
     out: Annotated[Path, typer.Option(help="Folder for the table.", **PATH)],
     draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no table.")] = False,
+    measures: Annotated[str, typer.Option(help="What is printed, separated by commas.")] = ",".join(MEASURES),
     root: Root = None,
+    into: Into = None,
 ) -> None:
     """Compare repeated runs."""
     table_files(out, "repetitions", write=False)
     table = rows_table([parse_row(text) for text in row], draws, root=root)
     write_rows(out, "repetitions", table)
-    if not quiet:
-        typer.echo(rows_markdown(table))
+    print_rows(table, split_names("option --measures", measures, MEASURES), into)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
+from lapsvm.pipelines.cli.study import print_table
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
-from lapsvm.pipelines.results.draws import LEVEL, Figure, mean_figure
+from lapsvm.pipelines.results.draws import LEVEL, Figure, interval, mean_figure
 from lapsvm.pipelines.results.tables import TITLES, difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import table_files
@@ -48,7 +49,7 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0, root: Path | None
         means = {measure: mean_figure(figures) for measure, figures in by_run.items()}
         first = first or means
         measures = {
-            measure: _interval(mean)
+            measure: {"value": mean.value, **(interval(mean) or {})}
             | {"values": [figure.value for figure in by_run[measure] if figure.value is not None]}
             | {"difference": _difference(first.get(measure), mean)}
             for measure, mean in means.items()
@@ -72,12 +73,6 @@ def _figures_of_runs(row: Row, options: ComparisonOptions, root: Path | None) ->
 def _pictures_differ(runs: Sequence[Path]) -> bool:
     """Return whether the runs have different data, such as those of a generator's seeds."""
     return len({RunFolder(folder).settings().data.root for folder in runs}) > 1
-
-
-def _interval(figure: Figure) -> dict[str, float | None]:
-    """Return a figure's value with its percentile interval over the draws."""
-    low, high = np.nanquantile(figure.draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    return {"value": figure.value, "low": low, "high": high}
 
 
 def _difference(first: Figure | None, other: Figure) -> dict[str, Any] | None:
@@ -105,15 +100,27 @@ def write_rows(folder: Path, name: str, table: dict[str, Any]) -> None:
 
 def rows_markdown(table: Mapping[str, Any]) -> str:
     """Return the table as Markdown: figures with intervals, then differences to the first row."""
-    measures = [name for name in MEASURES if any(name in row["measures"] for row in table["rows"])]
+    return "\n".join(markdown_table(header, rows, escape=False) for header, rows in row_tables(table, MEASURES))
+
+
+def print_rows(table: Mapping[str, Any], measures: Sequence[str] = MEASURES, into: Path | None = None) -> None:
+    """Print both tables; that of figures is put into a page."""
+    figures, differences = row_tables(table, measures)
+    print_table(*figures, into)
+    print()
+    print_table(*differences)
+
+
+def row_tables(table: Mapping[str, Any], measures: Sequence[str]) -> list[tuple[list[str], list[list[str | None]]]]:
+    """Return titles and rows of the figures with intervals, and of differences to the first row."""
+    measures = [name for name in measures if any(name in row["measures"] for row in table["rows"])]
     titles, names = [TITLES[name] for name in measures], [escape_markdown(row["name"]) for row in table["rows"]]
     figures, differences = [], []
     for name, row in zip(names, table["rows"], strict=True):
         entries = [row["measures"].get(measure) for measure in measures]
         figures.append([name, *map(_figure_text, entries), _cpu_seconds(row["seconds"])])
         differences.append([name, *(difference_text(entry and entry["difference"]) for entry in entries)])
-    tables = (["", *titles, "CPU s"], figures), ([f"difference to {names[0]}", *titles], differences[1:])
-    return "\n".join(markdown_table(header, rows, escape=False) for header, rows in tables)
+    return [(["", *titles, "CPU s"], figures), ([f"difference to {names[0]}", *titles], differences[1:])]
 
 
 def _figure_text(figure: Mapping[str, Any] | None) -> str | None:

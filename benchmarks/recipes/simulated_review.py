@@ -5,14 +5,13 @@ largest object where there is none, and is wrong once in twenty (takes the first
 class has so many verdicts on random pictures. A copy of the run is then refined and detected again as a user's would
 be; CorLoc is that of held-out boxes, in all pictures that show the class and in those without a verdict.
 
-    python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 5,20,all --seeds 0,1,2 --curve
+    python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 5,20,all --seeds 0,1,2
     python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 10% --orders random,agreement
 
 RUNS are finished, with shards and boxes of their training pictures, and are only read; OUT is a folder on the same
-disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the tables are made of:
-one row for each run and number, or with --curve one row for each run, with the person's minutes at 3.5 s a verdict
-and 7 s a drawn box. A number may be a share of a class's pictures. With the order "agreement" the second half of a
-class's verdicts is on those pictures where held-out and final boxes agree least.
+disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the table is made of. A
+number may be a share of a class's pictures. With the order "agreement" the second half of a class's verdicts is on
+those pictures where held-out and final boxes agree least.
 """
 
 import itertools
@@ -44,7 +43,6 @@ from lapsvm.boxes import areas, iou
 
 ACCEPTED, MISTAKES = 0.6, 0.05
 LOSS = 0.02
-SECONDS = {"looked": 3.5, "drawn": 7.0}  # of a verdict on candidates, and of a drawn box
 ALL = "all"
 Count = int | str
 RANDOM, AGREEMENT = "random", "agreement"
@@ -59,7 +57,6 @@ def main(
     seeds: Annotated[str, typer.Option(help="Numbers, separated by commas.")] = "0",
     orders: Annotated[str, typer.Option(help="random, agreement")] = RANDOM,
     threads: int = 1,
-    curve: Annotated[bool, typer.Option("--curve", help="A row for each run, a column for each number.")] = False,
 ) -> None:
     """Review and refine what is missing, then print the table."""
     warnings.simplefilter("ignore")
@@ -76,7 +73,7 @@ def main(
             lines = reviewed_run(run, out / "run", count, seed, order, threads)
             with results.open("a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
-    (print_curve if curve else print_table_of)(read_results(results))
+    print_table_of(read_results(results))
 
 
 def reviewed_run(source: Path, target: Path, count: Count, seed: int, order: str, threads: int) -> list[dict[str, Any]]:
@@ -85,12 +82,12 @@ def reviewed_run(source: Path, target: Path, count: Count, seed: int, order: str
     session = ReviewSession(RunContext.opened(path, "review", quiet=True).stored)
     truth = known_boxes(BoxSource.of(session.stored), session.stored.train_set).truth
     verdicts = {one.name: review(session, one, truth[one.name], count, seed, order) for one in session.classes}
-    if count:
-        use(RunFolder(path), verdicts, threads)
     run = RunFolder(path)
+    if count:
+        use(run, verdicts, threads)
     common = {"run": str(source), "verdicts": count, "seed": seed, "order": order}
     return [
-        common | {"class": name, "seconds": seconds(said)} | figures(run, name, truth[name], {o.picture for o in said})
+        common | {"class": name} | figures(run, name, truth[name], {verdict.picture for verdict in said})
         for name, said in verdicts.items()
     ]
 
@@ -153,12 +150,6 @@ def answer(candidates, truth, rng):
     return "boxes", (tuple(float(value) for value in box),)
 
 
-def seconds(said: Iterable[Verdict]) -> float:
-    """Return how long a person takes for verdicts: longer where no candidate was taken, and the box drawn."""
-    kinds = ["drawn" if {*one.boxes} - {*one.candidates} else "looked" for one in said]
-    return sum(SECONDS[kind] for kind in kinds)
-
-
 def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, Any]:
     """Return the CorLoc of held-out boxes and of the final model's."""
     own = read_held_out(run, name)
@@ -193,19 +184,6 @@ def _harm(own: list[dict[str, Any]], lines: list[dict[str, Any]]) -> float:
     """Return the share of classes and seeds with more than .02 fewer right boxes held out than without verdicts."""
     before = {(line["run"], line["class"]): line["held_out"] for line in lines if not line["verdicts"]}
     return fmean(line["held_out"] < before[line["run"], line["class"]] - LOSS for line in own)
-
-
-def print_curve(lines: list[dict[str, Any]]) -> None:
-    """Print the mean of the held-out boxes of each run by the number of verdicts, and a class's minutes of these."""
-    counts = list(dict.fromkeys(line["verdicts"] for line in lines))
-    runs = dict.fromkeys(line["run"] for line in lines)
-    rows = ([run, *(_curve_cell(lines, run, count) for count in counts)] for run in runs)
-    print_table(["run", *map(str, counts)], rows)
-
-
-def _curve_cell(lines: list[dict[str, Any]], run: str, count: Count) -> str:
-    own = [line for line in lines if (line["run"], line["verdicts"]) == (run, count)]
-    return f"{_spread(own, 'held_out')}, {fmean(line['seconds'] for line in own) / 60:.1f} min" if own else ""
 
 
 def _spread(lines: list[dict[str, Any]], figure: str) -> str:

@@ -17,8 +17,6 @@ from lapsvm.pipelines.cli.study import print_table, study_command
 from lapsvm.pipelines.fitting.training_bags import stored_bags
 from lapsvm.pipelines.results.detections import detect_set
 from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.progress import Reporter
 from sklearn.svm import LinearSVC
 
 from lapsvm.bags import Bags
@@ -44,8 +42,7 @@ def main(
     folder: Annotated[Path, typer.Argument(metavar="RUN")], C: Annotated[float, typer.Option("--C")] = C_DEFAULT
 ) -> None:
     """Train on the true boxes and print the figures."""
-    run = RunFolder(folder)
-    context = RunContext(run, run.settings(), 2, Reporter(True))
+    context = RunContext.opened(folder, "a ceiling", threads=2, quiet=True)
     data = context.settings.data
     for set_name, evaluate, measures in (
         (data.test_set, evaluate_voc, ("ap_11point", "ap_area")),

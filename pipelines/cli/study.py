@@ -1,12 +1,16 @@
-"""Command lines and tables of scripts that are no verbs, such as those of `benchmarks/`."""
+"""Command lines, tables and times of scripts that are no verbs, such as those of `benchmarks/`."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from statistics import median
+from typing import Annotated, Any
 
 import typer
 
+from lapsvm.errors import OptionError, StageError
+from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 from lapsvm.report import cell_text
 
 from ..cli.application import call
@@ -14,6 +18,11 @@ from ..cli.parameters import PATH
 
 Root = Annotated[Path | None, typer.Option("--root", help="The folder of the data, if they have moved.", **PATH)]
 """The option of studies that open the data of finished runs."""
+
+Into = Annotated[
+    Path | None, typer.Option("--into", metavar="PAGE.md", help="Put the table into a page, for the one of its titles.")
+]
+"""The option of studies whose table a page has."""
 
 Cell = str | float | int | None
 
@@ -57,7 +66,88 @@ def table_lines(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterat
         yield f"| {' | '.join(map(cell_text, row))} |"
 
 
-def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Print the lines of a table as they come."""
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], into: Path | None = None) -> None:
+    """Print the lines of a table as they come, then put it into a page.
+
+    Parameters
+    ----------
+    titles : sequence of str
+    rows : iterable of sequences of str, float, int or None
+        See `table_lines`.
+    into : Path or None, default None
+        A page in Markdown, whose table with the same titles is replaced; nothing else in it changes.
+
+    Raises
+    ------
+    OptionError
+        If the page has no table with these titles, or several; before the first row is asked for.
+    """
+    if into is not None:
+        _around_table(into, titles)
+    lines = []
     for line in table_lines(titles, rows):
         typer.echo(line)
+        lines.append(f"{line}\n")
+    if into is not None:
+        before, after = _around_table(into, titles)
+        write_atomically(into, "".join([before, *lines, after]).encode(errors="surrogateescape"))
+
+
+def _around_table(page: Path, titles: Sequence[str]) -> tuple[str, str]:
+    """Return the text before and after the only table of a page with these titles."""
+    lines = read_regular(page, "page", SMALL_FILE).decode(errors="surrogateescape").splitlines(keepends=True)
+    starts = [number for number, line in enumerate(lines) if _cells(line) == list(titles)]
+    if len(starts) != 1:
+        header = next(table_lines(titles, ()))
+        raise OptionError(f"option --into must name a page with one table {header}, got {page} with {len(starts)}.")
+    end = next((number for number in range(starts[0], len(lines)) if lines[number][0] != "|"), len(lines))
+    return "".join(lines[: starts[0]]), "".join(lines[end:])
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line of a table."""
+    return [cell.strip() for cell in line.strip()[1:-1].split("|")] if line.startswith("|") else []
+
+
+def alternate(
+    calls: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1, *,
+    clock: Callable[[], float] = time.process_time, summary: Callable[[list[float]], float] = median,
+) -> dict[str, float]:  # fmt: skip
+    """Return the seconds of each call, timed in turn with the others.
+
+    Parameters
+    ----------
+    calls : mapping of str to callable
+    rounds : int
+        One more is made, and the first is not counted.
+    repeats : int, default 1
+        How often a call is made in its turn.
+    clock : callable, default time.process_time
+    summary : callable, default median
+        Makes one number of the seconds of all rounds.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds + 1):
+        for name, work in calls.items():
+            begin = clock()
+            for _ in range(repeats):
+                work()
+            seconds[name].append((clock() - begin) / repeats)
+    return {name: summary(of_rounds[1:]) for name, of_rounds in seconds.items()}
+
+
+def print_gpu(torch: Any) -> None:
+    """Print which GPUs the module torch sees, and its version; StageError where it sees none."""
+    if not torch.cuda.is_available():
+        raise StageError("this command needs a GPU, and torch sees none.")
+    typer.echo(f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, torch {torch.__version__}\n")
+
+
+def gpu_clock(torch: Any) -> Callable[[], float]:
+    """Return the clock for `alternate` that waits for the GPU of the module torch, and gives the wall time."""
+
+    def clock() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return clock

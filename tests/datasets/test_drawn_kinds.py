@@ -21,7 +21,7 @@ def drawn():
 
 
 def made(drawn, seed):
-    return list(drawn.pictures("train", 12, (320, 240), (30, 60), (seed,)))
+    return list(sys.modules["drawn_defects"].pictures(drawn.draw_tokens, "train", 12, (320, 240), (30, 60), (seed,)))
 
 
 def test_a_picture_has_one_kind_and_its_boxes_lie_inside(drawn):

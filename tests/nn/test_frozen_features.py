@@ -13,7 +13,8 @@ from sklearn.metrics import average_precision_score, ndcg_score
 torch = pytest.importorskip("torch", reason="the experiments train with torch")
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-MODULES = ("cifar_features", "frozen_features", "head_training", "tables")
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "deep" / "rank_losses.md"
+MODULES = ("cifar_features", "frozen_features", "head_training")
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +109,12 @@ def test_noise_moves_the_share_that_it_says_to_other_classes(deep):
     assert torch.equal(deep["frozen_features"].flipped(classes, 0.0, np.random.default_rng(0)), classes)
 
 
-def test_interval_is_that_of_student(deep):
-    values = np.array([1.0, 2.0, 4.0, 4.5, 9.0])
-    mean, half = deep["tables"].interval(values)
-    low, high = student.interval(0.95, 4, loc=values.mean(), scale=values.std(ddof=1) / 5**0.5)
-    assert (mean - half, mean + half) == pytest.approx((low, high))
+def test_a_cell_has_the_interval_of_student(deep):
+    values, others = np.array([1.0, 2.0, 4.0, 4.5, 9.0]), np.array([2.0, 0.0, 1.0, 3.5, 2.0])
+    records, base = ([{"ap": value} for value in column] for column in (values, others))
+    low, high = student.interval(0.95, 4, loc=1, scale=(values - others).std(ddof=1) / 5**0.5)
+    mean = (values - others).mean()
+    assert deep["frozen_features"].difference_text(records, base) == f"4.10, {mean:+.2f}±{(high - low) / 2:.2f}"
 
 
 @pytest.fixture
@@ -136,22 +138,27 @@ def tiny_folder(deep, tmp_path, monkeypatch):
     return tmp_path / "features"
 
 
-def test_a_command_prints_a_row_per_loss(deep, tiny_folder, monkeypatch, capsys):
+def test_commands_put_a_row_per_loss_into_their_page(deep, tiny_folder, monkeypatch, capsys):
     frozen, training = deep["frozen_features"], deep["head_training"]
     data = deep["cifar_features"].load(tiny_folder)
     assert [len(part.classes) for part in data] == [60, 30, 40]
     assert (data.pool.X.square().sum(1).mean(), data.pool.X.dtype) == (pytest.approx(1, abs=0.2), torch.float32)
-    monkeypatch.setattr(frozen, "TRAINING", 50)
-    monkeypatch.setattr(frozen, "FULL", 50)
-    monkeypatch.setattr(frozen, "PASSES", {50: 3, 25: 2})
+    changed = {"TRAINING": 50, "FULL": 50, "PASSES": {50: 3, 25: 2, 200: 2}, "BATCHES": (50, 200), "SEEDS": range(2)}
+    for name, value in changed.items():
+        monkeypatch.setattr(frozen, name, value)
+    monkeypatch.setattr(frozen, "NOISE_BATCH", 25)
     monkeypatch.setattr(training, "STEPS", (0.03,))
-    few = {name: training.LOSSES[name] for name in ("cross-entropy", "AP hinge", "AP direct down")}
+    few = {name: training.LOSSES[name] for name in ("cross-entropy", "BCE", "AP hinge")}
     monkeypatch.setattr(frozen, "LOSSES", few)
-    monkeypatch.setattr(frozen, "SEEDS", range(2))
-    frozen.losses(tiny_folder)
-    printed = capsys.readouterr().out
-    for name in few:
-        rows = [line for line in printed.splitlines() if line.startswith(f"| {name} |")]
-        assert len(rows) == 2
-        assert all(20 < float(row.split("|")[3]) <= 100 for row in rows)
-    assert printed.count("| +0.00 ± 0.00 |") >= 4  # the base against itself
+    monkeypatch.setattr(frozen, "NOISE_LOSSES", ("BCE", "AP hinge"))
+    page = tiny_folder / "page.md"
+    page.write_bytes(PAGE.read_bytes())
+    for work, base, n_columns in ((frozen.losses, "cross-entropy", 2), (frozen.noise, "BCE", 4)):
+        work(tiny_folder, page)
+        printed = capsys.readouterr().out
+        assert printed in page.read_text("utf-8")
+        _, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in printed.splitlines())
+        for name, *cells in rows:
+            assert len(cells) == n_columns
+            assert all(20 < float(cell.split(",")[0]) <= 100 for cell in cells)
+            assert all(("±" in cell) == (name != base) for cell in cells)

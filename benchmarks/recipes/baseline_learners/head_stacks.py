@@ -28,7 +28,7 @@ _OWN = ("epochs", "lr", "weight_decay", "random_state", "callback")
 class HeadStack:
     """Heads of one kind that learn side by side, of other seeds, steps or pictures, as each would alone.
 
-    A head of the stack takes the steps of its own `fit`, up to rounding, but for the order of the pictures: all take
+    A head of the stack takes the steps that it takes alone, up to rounding, but for the order of the pictures: all take
     them in the order that the first head's `random_state` draws, so that they can share them.
 
     `models` are of one kind, with equal parameters except `epochs`, `lr`, `weight_decay`, `random_state` and
@@ -47,7 +47,7 @@ class HeadStack:
             raise InputError(f"models must be different objects, got {distinct} of {len(self.models)}.")
 
     def fit(
-        self, bags: BagsLike, Ys: Sequence[ArrayLike], boxes: Array | None = None,
+        self, bags: BagsLike, Ys: Sequence[ArrayLike], boxes: ArrayLike | None = None,
         visit: Callable[[int], None] | None = None,
     ) -> Self:  # fmt: skip
         """Train every head on its own labels, the arguments and errors as of `WindowHeads.fit`.
@@ -55,7 +55,8 @@ class HeadStack:
         A head takes no step at a picture all of whose labels are 0. `visit` is called with the number of each epoch,
         after the fitted attributes of the heads are those of its end and their own callbacks were called.
         """
-        torch, first, data = import_torch("HeadStack"), self.models[0], as_unrestricted_bags(bags)
+        first, data = self.models[0], as_unrestricted_bags(bags)
+        torch = import_torch(type(first).__name__)
         labels = self._labels_of(Ys, data)
         known = first._boxes_of(data, boxes)
         for model in self.models:
@@ -65,6 +66,7 @@ class HeadStack:
         for epoch, order in enumerate(orders(np.abs(labels).max(axis=0), n_epochs, first._seed()), start=1):
             going = np.array([epoch <= model.epochs for model in self.models])
             losses: list[list[float]] = [[] for _ in self.models]
+            # the caller may be in no_grad
             with single_thread(torch), torch.enable_grad():
                 for bag in order:
                     active = np.flatnonzero(going & labels[:, bag].any(axis=1))
@@ -100,7 +102,8 @@ class HeadStack:
         """Return the labels (m, n_bags, k) for all heads, checked."""
         if len(Ys) != len(self.models):
             raise InputError(f"Ys must hold labels for each of {len(self.models)} models, got {len(Ys)}.")
-        labels = [as_labels(Y, bags, f"Ys[{number}]") for number, Y in enumerate(Ys)]
+        names = ["Y"] if len(Ys) == 1 else [f"Ys[{number}]" for number in range(len(Ys))]
+        labels = [as_labels(Y, bags, name) for Y, name in zip(Ys, names, strict=True)]
         counts = [Y.shape[1] for Y in labels]
         if len(set(counts)) > 1:
             raise ShapeError(f"Ys must have equally many columns, got {', '.join(map(str, counts))}.")

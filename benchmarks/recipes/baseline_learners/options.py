@@ -1,16 +1,25 @@
 """What a baseline trains with: its constants, and the rule that chooses between several of them."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-METHODS = ("mi_svm", "wsddn", "oicr")
-HEADS = METHODS[1:]
+
+class Method(StrEnum):
+    """Names of the baselines."""
+
+    MI_SVM = "mi_svm"
+    WSDDN = "wsddn"
+    OICR = "oicr"
+
+
+HEADS = (Method.WSDDN, Method.OICR)
 
 
 @dataclass(frozen=True)
 class BaselineOptions:
     """The constants of a baseline; several values of one are compared by cross-validation."""
 
-    method: str  # of `METHODS`
+    method: Method
     folds: int
     margin: float = 0.0  # how far below the best a candidate may be
     seed: int = 0  # of the folds, and of a head's first weights and the order of its pictures

@@ -69,30 +69,9 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
         are those of the windows, bag after bag, for heads that use them. Raises DependencyError without torch, and
         InputError if labels, boxes and bags do not fit, or a parameter breaks its rule.
         """
-        torch, data = import_torch(type(self).__name__), as_unrestricted_bags(bags)
-        labels, known = as_labels(Y, data), self._boxes_of(data, boxes)
-        self._check()
-        seed = self._seed()
-        parameters = self._start(torch.Generator().manual_seed(seed), data.dim, labels.shape[1])
-        for tensor in parameters.values():
-            tensor.requires_grad_()
-        adam = torch.optim.Adam(list(parameters.values()), lr=self.lr, weight_decay=self.weight_decay)
-        self._set_fitted(parameters, data.dim)  # they share memory with the tensors, so that callbacks may score
-        pictures, self.history_ = Pictures(data), []
-        for epoch, order in enumerate(orders(labels, self.epochs, seed), start=1):
-            losses = []
-            # the caller may be in no_grad
-            with single_thread(torch), torch.enable_grad():
-                for bag in order:
-                    of_picture = None if known is None else known[data.offsets[bag] : data.offsets[bag + 1]]
-                    adam.zero_grad()
-                    loss = self._loss(parameters, pictures.windows(bag), torch.from_numpy(labels[bag]), of_picture)
-                    loss.backward()
-                    adam.step()
-                    losses.append(float(loss.detach()))
-            self.history_.append({"epoch": epoch, "loss": float(np.mean(losses))})
-            if self.callback is not None:
-                self.callback(self.history_[-1])
+        from .head_stacks import HeadStack
+
+        HeadStack([self]).fit(bags, [Y], boxes)
         return self
 
     def _set_fitted(self, parameters: Parameters, d: int) -> None:

@@ -126,9 +126,10 @@ def test_the_command_writes_figures_of_all_methods(defects, finished, tmp_path, 
     monkeypatch.setattr(defects["how_far"], "network", lambda *_: Colours())
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     to = tmp_path / "figures.json"
-    monkeypatch.setattr(sys, "argv", ["how_far.py", str(finished), "--sizes", "8", "--supervised", "--to", str(to)])
     monkeypatch.setattr(sys, "path", [*sys.path])
-    defects["how_far"].main()
+    with pytest.raises(SystemExit) as ended:
+        defects["how_far"].main([finished, "--sizes", "8", "--supervised", "--to", to])
+    assert ended.value.code == 0
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
     found, stored = json.loads(to.read_text()), json.loads((finished / "evaluation.json").read_text())["sets"]["test"]
     assert set(found["figures"]) == {"lapsvm", "memory of good pictures, 8", "picture classifier, 8", "true boxes"}

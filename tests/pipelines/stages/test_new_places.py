@@ -69,7 +69,8 @@ STUDIES = {
 @pytest.mark.parametrize("study", STUDIES)
 def test_studies_take_the_option_too(study, moved_run, tmp_path, capsys):
     module, words = STUDIES[study]
-    words = [*words, f"one={moved_run}" if study == "repetitions" else moved_run, "--out", tmp_path / "OUT", "--quiet"]
+    run = [f"one={moved_run}"] if study == "repetitions" else [moved_run, "--quiet"]
+    words = [*words, *run, "--out", tmp_path / "OUT"]
     with pytest.raises(SystemExit) as ended:
         module.main(words)
     assert ended.value.code == 2

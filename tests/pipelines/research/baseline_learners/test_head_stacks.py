@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from baseline_learners.head_stacks import HeadStack
 from baseline_learners.oicr import OICR
+from baseline_learners.window_heads import orders
 from baseline_learners.wsddn import WSDDN
 
 from lapsvm.errors import InputError
@@ -23,7 +24,30 @@ def torch():
 
 
 def alone(model, labels):
-    return model.fit(BAGS, labels, BOXES) if isinstance(model, OICR) else model.fit(BAGS, labels)
+    """Train a head by torch's own optimiser."""
+    import torch
+
+    pictures, offsets = (
+        [torch.tensor(windows, dtype=torch.float32) for windows in BAGS],
+        np.cumsum([0, *map(len, BAGS)]),
+    )
+    generator = torch.Generator().manual_seed(model.random_state)
+    parameters = model._start(generator, pictures[0].shape[1], labels.shape[1])
+    for tensor in parameters.values():
+        tensor.requires_grad_()
+    adam = torch.optim.Adam(parameters.values(), lr=model.lr, weight_decay=model.weight_decay)
+    known, model.history_ = torch.tensor(labels, dtype=torch.float64), []
+    for epoch, order in enumerate(orders(np.abs(labels), model.epochs, model.random_state), start=1):
+        losses = []
+        for bag in order:
+            adam.zero_grad()
+            loss = model._loss(parameters, pictures[bag], known[bag], BOXES[offsets[bag] : offsets[bag + 1]])
+            loss.backward()
+            adam.step()
+            losses.append(loss.item())
+        model.history_.append({"epoch": epoch, "loss": np.mean(losses)})
+    model._set_fitted(parameters, pictures[0].shape[1])
+    return model
 
 
 def assert_same(model, other, **tolerances):
