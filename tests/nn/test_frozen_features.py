@@ -148,6 +148,7 @@ def test_commands_put_a_row_per_loss_into_their_page(deep, tiny_folder, monkeypa
         monkeypatch.setattr(frozen, name, value)
     monkeypatch.setattr(frozen, "NOISE_BATCH", 25)
     monkeypatch.setattr(training, "STEPS", (0.03,))
+    monkeypatch.setattr(training, "DECAYS", ())
     few = {name: training.LOSSES[name] for name in ("cross-entropy", "BCE", "AP hinge")}
     monkeypatch.setattr(frozen, "LOSSES", few)
     monkeypatch.setattr(frozen, "NOISE_LOSSES", ("BCE", "AP hinge"))

@@ -112,7 +112,9 @@ def test_every_command_for_a_page_is_run_with_it():
     wired = {str(path.relative_to(BENCHMARKS)) for path in BENCHMARKS.rglob("*.py") if "into: Into" in path.read_text()}
     tree = ast.parse(Path(__file__).read_text("utf-8"))
     tests = [ast.unparse(node) for node in tree.body if isinstance(node, ast.FunctionDef)]
-    with_page = [text for text in tests if "rows(script(" in text or "rows(module" in text or "page_of(command)" in text]
+    with_page = [
+        text for text in tests if "rows(script(" in text or "rows(module" in text or "page_of(command)" in text
+    ]
     ran = set(re.findall(r"'(\w+/\w+\.py|\w+\.py)'", "".join(with_page)))
     for name in wired - ran:
         assert "PAGE.read_bytes()" in (Path(__file__).parents[2] / ELSEWHERE[name]).read_text("utf-8")
