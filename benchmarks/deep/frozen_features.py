@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import typer
 from cifar_features import Data
-from head_training import LOSSES, Metrics, Records, Settings, Task, evaluate, measure, train
+from head_training import LOSSES, Records, Settings, Task, evaluate, measure, train
 from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from scipy.stats import t as student
 
@@ -42,7 +42,7 @@ def flipped(classes: torch.Tensor, share: float, rng: np.random.Generator) -> to
     return torch.where(wrong, others, classes)
 
 
-def run_head(data: Data, loss: str, batch: int, noise: float, seed: int, settings: Settings, part: str) -> Metrics:
+def run_head(data: Data, loss: str, batch: int, noise: float, seed: int, settings: Settings, part: str) -> float:
     """Train a linear layer on a draw of the pool and evaluate it; the seed decides draw, noise, weights and order."""
     rng = np.random.default_rng(seed)
     drawn = data.pool.at(rng.choice(len(data.pool.classes), TRAINING, replace=False))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from lapsvm.nn import DirectLoss, RankHingeLoss, RankRampLoss
-from lapsvm.ranking import average_precision, ndcg
+from lapsvm.ranking import average_precision
 
 Scored = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """A loss of scores (B, K) and classes (B,)."""
@@ -104,18 +104,10 @@ def _chunks(n: int, batch: int, generator: torch.Generator) -> Iterator[Any]:
     yield from [slice(None)] if batch >= n else torch.randperm(n, generator=generator).split(batch)
 
 
-class Metrics(NamedTuple):
-    """Means over the columns, in percent."""
-
-    ap: float
-    ndcg: float
-
-
-def evaluate(scores: torch.Tensor, labels: torch.Tensor) -> Metrics:
-    """Return mean average precision and mean NDCG over the columns, equal scores as in scikit-learn."""
-    columns = list(zip(scores.numpy().T, positives(labels, scores.shape[1]).numpy().T, strict=True))
-    means = [np.mean([metric(*column) for column in columns]) for metric in (average_precision, ndcg)]
-    return Metrics(*(100 * float(mean) for mean in means))
+def evaluate(scores: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return the mean average precision over the columns in percent, equal scores as in scikit-learn."""
+    columns = zip(scores.numpy().T, positives(labels, scores.shape[1]).numpy().T, strict=True)
+    return 100 * float(np.mean([average_precision(*column) for column in columns]))
 
 
 class Records:
@@ -140,8 +132,8 @@ class Records:
         return self._known[name]
 
 
-Run = Callable[[int, Settings, str], Metrics]
-"""One training run with a seed and settings; the metrics on the validation or the test part."""
+Run = Callable[[int, Settings, str], float]
+"""One training run with a seed and settings; the mean AP on the validation or the test part."""
 SEARCH_SEED = 99
 
 
@@ -152,9 +144,9 @@ class Task(NamedTuple):
     key: dict[str, Any]
 
     def record(self, records: Records, seed: int, settings: Settings, part: str) -> dict[str, Any]:
-        """Return the metrics of a run."""
+        """Return the mean AP of a run, and its key."""
         key = {**self.key, "seed": seed, "settings": settings, "part": part}
-        return records.get(key, lambda: self.run(seed, settings, part)._asdict())
+        return records.get(key, lambda: {"ap": self.run(seed, settings, part)})
 
 
 def choose(kind: LossKind, task: Task, records: Records) -> Settings:
