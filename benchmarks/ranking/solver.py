@@ -38,7 +38,7 @@ def rows(seed: int) -> Iterator[list[Cell]]:
         start = time.process_time()
         model = RankSVM(loss, C=C, tol=tol).fit(X, y)
         spent = time.process_time() - start
-        yield [f"{loss}, {C}, {tol:g}", model.n_iter_, spent, f"{model.objective_:.5g}", f"{model.duality_gap_:.2g}"]
+        yield [f"{loss}, {C}, {tol:.0e}", model.n_iter_, spent, f"{model.objective_:.5g}", f"{model.duality_gap_:.1e}"]
 
 
 if __name__ == "__main__":
