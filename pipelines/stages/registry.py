@@ -1,6 +1,5 @@
 """The stages in order; each reads the files of the one before, so any of them can be run alone."""
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.answer import Outcome, is_wanted
-from ..cli.parsing import chosen_metrics, named_extractors
+from ..cli.parsing import chosen_metrics, named_extractors, thread_count
 from ..results.known_boxes import BoxSource, check_boxes
 from ..run.checks import check_settings
 from ..run.context import RunContext
@@ -59,7 +58,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     context = RunContext(
         run,
         check_settings(old.with_values(_open_values(old, names[0], values))),
-        options.get("jobs") or os.cpu_count() or 1,
+        thread_count(options),
         Reporter(options.get("quiet", False)),
         named=named_extractors(options),
         stages=tuple(names),

@@ -162,7 +162,7 @@ def test_without_the_network_one_line_says_what_to_install(digits, tmp_path, com
 
 def test_the_demo_keeps_its_own_settings(tmp_path, photos):
     photos(True)
-    from lapsvm.pipelines.commands.verbs import DEMO
+    from lapsvm.pipelines.commands.stages import DEMO
 
     values, line = resolved({"out": tmp_path}, "extract", DEMO)
     assert (values, line) == (PLAIN | DEMO | NOTHING, "")
