@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..review.session import ReviewSession
     from ..run.context import RunContext
     from ..run.progress import Reporter
-    from ..run.verdicts import Verdict
+    from ..verdicts.verdict import Verdict
 
 
 @add_verb("review", *panel(
@@ -47,7 +47,7 @@ def review(options: dict[str, Any]) -> Outcome | None:
 
     from ..review.session import ReviewSession
     from ..run.context import RunContext
-    from ..run.verdicts import check_own_verdicts
+    from ..verdicts.verdict import check_own_verdicts
 
     if options["page"] and options["merge"]:
         raise OptionError("options --page and --merge must not go together; merge first.")
@@ -72,8 +72,8 @@ def review(options: dict[str, Any]) -> Outcome | None:
 
 def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
     """Take the verdicts of a file, or of a mended export."""
-    from ..results.verified import CHOSEN
-    from ..run.verdicts import merge_verdicts
+    from ..verdicts.counting import not_random
+    from ..verdicts.verdict import merge_verdicts
 
     path, run = options["merge"], context.run
     if path.is_dir() or path.suffix in (".json", ".xml"):
@@ -82,9 +82,8 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
         new = merge_verdicts(run, path, context.usable_verdicts)
     next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if new else ""
     context.reporter.say(f"review: {len(new)} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
-    chosen = sum(picture.order != "random" for picture in new)
-    if chosen:
-        context.reporter.say(f"review: {chosen:,} {CHOSEN}.")
+    for note in not_random(new):
+        context.reporter.say(f"review: {note}.")
     return Outcome({"verdicts": run.verdicts_file} if new else {}, {"new": len(new)}, _training(context) if new else ())
 
 
@@ -96,7 +95,7 @@ def _training(context: "RunContext") -> tuple[str, ...]:
 def _merge_export(path: Path, context: "RunContext", *, accept_unchanged: bool) -> "list[Verdict]":
     """Take what a person changed in an export, say what says nothing, and return the verdicts that are new."""
     from ..review.mended.verdicts import MendedExport, unseen_pictures
-    from ..run.verdicts import add_verdicts
+    from ..verdicts.verdict import add_verdicts
 
     shards = context.shards(context.train_set)
     hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))

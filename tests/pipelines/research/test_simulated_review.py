@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import simulated_review as sim
-from lapsvm.pipelines.run.verdicts import Verdict
+from lapsvm.pipelines.verdicts.verdict import Verdict
 
 SHOWN = ((0.0, 0.0, 5.0, 5.0), (0.0, 0.0, 10.0, 10.0))
 TRUTH = np.array([[0.0, 0, 10, 9], [50, 50, 60, 60]])
