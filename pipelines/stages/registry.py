@@ -50,8 +50,9 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     `given` are the dotted settings of the command line; others come from its recipe, then from the folder's
     ``run.toml``, or are the defaults.
     """
-    values, line = resolved(options, names[0], given)
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
+    stored = run.settings() if run.settings_file.is_file() else None
+    values, line = resolved(options.get("recipe"), names[0], given, stored)
     check_executor(executor)
     as_bytes(options.get("memory"))  # raises OptionError unless it is a size
     old = run.settings() if names[0] in FIRST_STAGES else run.require_settings(names[0])
