@@ -73,13 +73,12 @@ def review(options: dict[str, Any]) -> Outcome | None:
 def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
     """Take the verdicts of a file, or of a mended export."""
     from ..verdicts.counting import not_random
-    from ..verdicts.verdict import merge_verdicts
 
     path, run = options["merge"], context.run
     if path.is_dir() or path.suffix in (".json", ".xml"):
         new = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
     else:
-        new = merge_verdicts(run, path, context.usable_verdicts)
+        new = context.merge_verdicts(path)
     next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if new else ""
     context.reporter.say(f"review: {len(new)} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
     for note in not_random(new):

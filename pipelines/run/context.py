@@ -6,7 +6,7 @@ compute a `Workspace`, and all that need less take the folder, the settings or t
 
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,7 @@ from lapsvm.features import Extractor, ShardSet, open_shards, read_shard, shard_
 from lapsvm.features.extractors.extractor import open_sized_extractor
 
 from ..verdicts.counting import denial, labels_after, of_no_class, usable_verdicts
-from ..verdicts.verdict import Verdict, VerdictLog, merge_verdicts, read_verdicts
+from ..verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
 from .dataset import RunData, label_vector, moved, open_run_data
 from .folder import RunFolder, Timing
 from .progress import Reporter
@@ -236,26 +236,25 @@ class RunContext:
             self.reporter.warn(f"{self.run.verdicts_file}: {note}")
         return verdicts
 
-    def merge_verdicts(self, path: Path) -> None:
-        """Take the verdicts of a file into the run; errors are those of `merge_verdicts`."""
-        merge_verdicts(self.run, path, self.usable_verdicts)
-        self.__dict__.pop("verdicts", None)  # to be read again
+    def merge_verdicts(self, path: Path) -> list[Verdict]:
+        """Take the verdicts of a file that count into the run, and return those that it did not have; name the others.
 
-    def usable_verdicts(self, verdicts: Collection[Verdict]) -> list[Verdict]:
-        """Return the verdicts that may be taken, and say which are left out and why.
-
-        Sizes are known of pictures that are as they were when the run's features were made.
+        Sizes are known of pictures that are as they were when the run's features were made. Errors are those of
+        `given_verdicts` and `add_verdicts`.
         """
+        given = given_verdicts(path)
         stored = {image_id: (digest, size) for image_id, digest, size in _stored_pictures(self.run, self.train_set)}
 
         def size_of(one: Verdict) -> tuple[int, int] | None:
             digest, size = stored.get(one.picture, ("", None))
             return size if one.is_of(digest) else None
 
-        kept, notes = usable_verdicts(verdicts, self._opened.classes, size_of)
+        kept, notes = usable_verdicts(given, self._opened.classes, size_of)
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")
-        return kept
+        new = add_verdicts(self.run, kept)
+        self.__dict__.pop("verdicts", None)  # to be read again
+        return new
 
     @property
     def train_set(self) -> str:

@@ -31,14 +31,10 @@ def usable_verdicts(
             faults[verdict.class_name, fault].append(verdict.picture)
         else:
             kept.append(verdict)
-    return kept, [
-        *of_no_class(verdicts, classes),
-        *(
-            note
-            for (name, fault), pictures in faults.items()
-            for note in counted(pictures, f"verdicts of {name!r} {fault} are left out")
-        ),
-    ]
+    notes = of_no_class(verdicts, classes)
+    for (name, fault), pictures in faults.items():
+        notes += counted(pictures, f"verdicts of {name!r} {fault} are left out")
+    return kept, notes
 
 
 def of_no_class(verdicts: Iterable[Verdict], classes: Collection[str]) -> list[str]:

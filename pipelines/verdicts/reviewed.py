@@ -41,8 +41,7 @@ class ReviewedClass:
     def known(self, ids: Sequence[str], labels: Labels) -> dict[int, KnownBoxes]:
         """Return row -> known boxes of the positive pictures (n,) of which verdicts settle some."""
         rows = [row for row in np.flatnonzero(labels > 0).tolist() if ids[row] in self.verdicts]
-        said = {row: self.verdicts[ids[row]] for row in rows}
-        settled = {row: one for row, one in said.items() if one.boxes or one.rejected}
+        settled = {row: one for row in rows if (one := self.verdicts[ids[row]]).boxes or one.rejected}
         return {row: KnownBoxes(_boxes(one.boxes), _boxes(one.rejected)) for row, one in settled.items()}
 
 
@@ -80,15 +79,12 @@ class Reviews:
         What a model's provenance records of mended labels and of known boxes; empty where the verdicts say nothing.
     notes : tuple of str
         Sentences on verdicts that do not count.
-    random : tuple of int
-        The rows of `known` whose pictures were drawn at random.
     """
 
     known: Mapping[int, KnownBoxes] = field(default_factory=dict)
     labels_key: Mapping[str, object] = field(default_factory=dict)
     boxes_key: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    random: tuple[int, ...] = ()
 
 
 def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tuple[Labels, Reviews]:
@@ -98,8 +94,7 @@ def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tup
     changed = [(ids[row], int(labels[row])) for row in np.flatnonzero(y != labels).tolist()]
     settled = [(ids[row], boxes.true.tolist(), boxes.wrong.tolist()) for row, boxes in sorted(known.items())]
     keys = _key("mended_labels", changed), _key("reviewed_pictures", settled)
-    random = tuple(row for row in sorted(known) if reviewed.verdicts[ids[row]].order == "random")
-    return labels, Reviews(known, *keys, reviewed.notes, random)
+    return labels, Reviews(known, *keys, reviewed.notes)
 
 
 def is_right(box: Float64, verdict: Verdict) -> bool:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -196,18 +196,16 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
         raise WriteError(f"verdicts {path} could not be written: {error.strerror or error}.") from error
 
 
-def merge_verdicts(run: RunFolder, path: Path, usable: Callable[[Collection[Verdict]], list[Verdict]]) -> list[Verdict]:
-    """Append the usable verdicts of a file that the run does not have yet, and return them.
+def given_verdicts(path: Path) -> list[Verdict]:
+    """Return the verdicts of a file that a user names.
 
-    They replace those of the run on the same picture and class. `usable` says which those of the file are. Raises
-    MissingError if the file is not there, DataError if a line of it is damaged (then nothing is taken), and as
-    `add_verdicts`.
+    Raises MissingError if the file is not there, DataError if a line of it is none.
     """
     check_regular(path, "verdicts")
     given = read_verdicts(path)
     if given.damaged or (path.stat().st_size and not given.by_class):
         raise DataError(f"{path} must hold verdicts alone; {given.damage or 'it holds none.'}")
-    return add_verdicts(run, usable(list(given)))
+    return list(given)
 
 
 def check_own_verdicts(run: RunFolder) -> None:
@@ -226,7 +224,7 @@ def check_own_verdicts(run: RunFolder) -> None:
 
 
 def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Append the verdicts that a run does not have yet, and return them.
+    """Append the verdicts that a run does not have yet, in place of earlier ones, and return them.
 
     Raises SettingsError if the run's file of verdicts is another program's, WriteError if they could not be saved.
     """
