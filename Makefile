@@ -26,7 +26,8 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 
 
 # what the oldest dependencies could break: reading, arrays, networks, the command line
 OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/detection tests/evaluation tests/features tests/models \
-  tests/report tests/windows tests/pipelines/cli tests/pipelines/commands tests/pipelines/results tests/pipelines/run
+  tests/report tests/windows tests/pipelines/cli tests/pipelines/commands tests/pipelines/results tests/pipelines/run \
+  tests/pipelines/verdicts
 
 .PHONY: help demo test fuzz lint docs asan-test tsan-test wheel-test test-oldest wheels forge-wheels release-check clean
 
@@ -65,7 +66,7 @@ asan-test: $(VENV)/installed-dev  ## the kernels' tests under AddressSanitizer a
 	LAPSVM_SANITIZE=address,undefined $(PIP) install --no-build-isolation --no-deps --target build/asan-site .
 	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
 	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow" \
-	  $(KERNEL_TESTS) --ignore tests/bags/test_remote_store.py --ignore tests/bags/test_gpu_store.py \
+	  $(KERNEL_TESTS) --ignore tests/bags/test_remote_store.py --ignore tests/bags/gpu/test_gpu_store.py \
 	  --ignore tests/detection/onnx_file --ignore tests/bags/test_peak_of_training.py
 
 tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under ThreadSanitizer

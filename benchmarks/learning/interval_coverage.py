@@ -21,8 +21,8 @@ import typer
 from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
-from lapsvm.pipelines.results.verified import score_evidence, share_interval
 from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.verdicts.right_boxes import score_evidence, share_interval
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64

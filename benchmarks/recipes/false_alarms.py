@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from lapsvm.pipelines.cli.study import Cell, print_table, study_command
-from lapsvm.pipelines.commands.predict import picture_files
+from lapsvm.pipelines.commands.drawing.files import picture_files
 from lapsvm.pipelines.results.alarms import calibrated_detectors, joined_probabilities, known_held_out
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
 from lapsvm.pipelines.run.context import RunContext

@@ -35,8 +35,8 @@ from lapsvm.pipelines.review.session import ReviewSession, random_order
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 from lapsvm.pipelines.stages.registry import run_stage
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts
 from variants import read_results
 
 from lapsvm.boxes import areas, iou

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..run.option import REQUIRED, Option, Several
-from ..run.options import options_of, settings_of, shown_in_help
+from ..run.options import add_options, options_of, settings_of, shown_in_help
 from .answer import STDOUT, Outcome, answering, give, print_json
 from .parsing import assigned_values
 
@@ -73,8 +74,9 @@ class PanelCommand(TyperCommand):
             formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")
 
 
-def add_verb(name: str) -> Callable[[Verb], Verb]:
-    """Return a decorator that adds a function of all options to `app`, with the options that the table has for it."""
+def add_verb(name: str, *alone: Option) -> Callable[[Verb], Verb]:
+    """Return a decorator that adds a function of all options to `app`; those that it has `alone` enter the table."""
+    add_options(name, alone)
     options, settings = options_of(name), settings_of(name)
     lists = [_lists_settings(name, settings)] if ASSIGNMENTS in {option.name for option in options} else []
     main = frozenset(option.name for option in options if shown_in_help(option, name))
@@ -112,7 +114,7 @@ def taking(
         with answering(command.__name__, wanted=bool(values.get("as_json")) or values.get("json_file") == STDOUT):
             give(verb({option.name: values[option.name] for option in options}))
 
-    parameters = [*(_parameter(option, defaults, settings) for option in options), *more]
+    parameters = [*(_parameter(option, defaults) for option in options), *more]
     command.__name__, command.__doc__ = name or verb.__name__, verb.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -156,7 +158,8 @@ _SHOWS_ALL = typer.Option("--help-all", help="Show all options and exit.", is_ea
 _HELP_ALL = _keyword("help_all", bool, _SHOWS_ALL, default=False)
 
 
-def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -> inspect.Parameter:
+@cache  # most options are those of several verbs
+def _parameter(option: Option, defaults: bool) -> inspect.Parameter:
     """Return one keyword-only parameter."""
     repeated = option.several is Several.REPEATED
     kind = str if option.several is Several.COMMAS or (option.kind is Path and option.field) else option.kind
@@ -174,7 +177,7 @@ def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -
     if isinstance(option.rule, tuple):
         about |= {"autocompletion": _completion(option.rule), "metavar": "|".join(option.rule)}
     if option.name == ASSIGNMENTS:
-        about |= {"autocompletion": _completion(tuple(f"{name}=" for name in settings)), "metavar": "NAME=VALUE"}
+        about |= {"autocompletion": _settings_that_begin, "metavar": "NAME=VALUE"}
     typed = typer.Option(*option.flags.split(" "), **about) if option.flags else typer.Argument(**about)
     return _keyword(option.name, annotation, typed, inspect.Parameter.empty if default is REQUIRED else default)
 
@@ -182,3 +185,8 @@ def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -
 def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     """Return what completes a value in a shell."""
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+def _settings_that_begin(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the settings of the verb, as a shell completes them."""
+    return _completion(tuple(f"{name}=" for name in settings_of(str(ctx.info_name))))(incomplete)

@@ -1,5 +1,6 @@
 """The values that the options of a verb give."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -39,6 +40,11 @@ def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
     if "sources" in options:
         given |= {"windows.method": IMPORTED, "windows.max_windows": 0, "features.extractors": (IMPORTED,)}
     return given
+
+
+def thread_count(options: Mapping[str, Any]) -> int:
+    """Return the number of threads that ``--jobs`` gives, or of all cores."""
+    return options.get("jobs") or os.cpu_count() or 1
 
 
 def named_extractors(options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,22 +1,18 @@
-"""`lapsvm evaluate` for result files of any program."""
+"""`lapsvm evaluate`: the figures of a run, or of result files of any program."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lapsvm.catalog import open_dataset
-from lapsvm.coco_files import CROWD, fault_sentence, read_coco, read_coco_results
-from lapsvm.errors import AnnotationError, OptionError, StageError
-from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
-from lapsvm.ground_truth import TruthByClass
-from lapsvm.voc_files import read_objects
+from lapsvm.errors import OptionError
+from lapsvm.settings import SHARE_ABOVE_0
 
 from ..cli.answer import STDOUT, Outcome
+from ..cli.parameters import add_verb
 from ..cli.parsing import check_in_folder, chosen_metrics
-from ..results.tables import print_table
-from ..run.options import options_of
-from ..run.progress import Reporter
+from ..run.option import Option
+from ..run.options import options_of, panel
+from .stages import run_verb
 
 FORMS = {
     "--out": ("out", "root", "boxes", "metrics", "precision", "json_file"),
@@ -27,7 +23,39 @@ FORMS = {
 USAGE = "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco FILE and --results FILE"
 
 
-def chosen_form(options: Mapping[str, Any]) -> str:
+@add_verb(
+    "evaluate",
+    *panel("A run", Option("out", "--out", Path, "The run folder: its own sets, at an IoU of 0.5, into its "
+                           "evaluation.json.")),
+    *panel(
+        "Result files of any program",
+        Option("root", "--root", Path, "Ground truth in VOC layout; with --out, the folder of the data, if it has "
+               "moved."),
+        Option("set_name", "--set", str, "The set of --root; test by default."),
+        Option("coco", "--coco", Path, "Ground truth as a COCO file, in place of --root."),
+        Option("results", "--results", Path, "A folder of comp3/comp4 files for --root, a COCO file for --coco."),
+        Option("iou", "--iou", float, "The least overlap of a true positive; 0.5 by default.", rule=SHARE_ABOVE_0),
+        Option("json_file", "--json", Path, "The file for the figures; without a name, and with --out, one JSON object "
+               "on standard output: what was made and where, figures, the next command."),
+    ),
+    *panel("Figures", Option("precision", "--precision", float, "Print thresholds for this precision of boxes; 0.9 in "
+                             "evaluation.json by default.", rule=SHARE_ABOVE_0)),
+)  # fmt: skip
+def evaluate(options: dict[str, Any]) -> Outcome:
+    """Stage 5: the figures of a run; or those of any result files against any ground truth.
+
+    Three forms: lapsvm evaluate --out RUN, lapsvm evaluate --root VOCDIR --results DIR, lapsvm evaluate --coco FILE
+    --results FILE.
+
+    Example: lapsvm evaluate --root VOC2007 --set test --results results --json figures.json
+    """
+    if _chosen_form(options) == "--out":
+        names = ("out", "metrics", "precision", "quiet", "root", "boxes")
+        return run_verb({name: options[name] for name in names}, "evaluate")
+    return _evaluate_files(options)
+
+
+def _chosen_form(options: Mapping[str, Any]) -> str:
     """Return which form of the command the options give; OptionError for none, or a mixture."""
     sources = [option for option in options_of("evaluate") if option.panel != "Machine"]
     given = [option for option in sources if options[option.name] is not None]
@@ -43,88 +71,25 @@ def chosen_form(options: Mapping[str, Any]) -> str:
     return form
 
 
-def evaluate_files(options: Mapping[str, Any]) -> Outcome:
+def _evaluate_files(options: Mapping[str, Any]) -> Outcome:
     """Evaluate result files of any program, in VOC layout or as COCO files."""
+    from lapsvm.evaluation import write_json
+
+    from ..results.tables import print_table
+    from .result_files import coco_table, voc_table
+
     iou, results, quiet = 0.5 if options["iou"] is None else options["iou"], options["results"], options["quiet"]
     json_file = None if options["json_file"] == STDOUT else options["json_file"]
     if json_file is not None:
         check_in_folder("--json", json_file)
     if options["coco"] is None:
         set_name = options["set_name"] or "test"
-        table, title = evaluate_voc_files(options["root"], set_name, results, iou, quiet), f"{set_name} set"
+        table, title = voc_table(options["root"], set_name, results, iou, quiet), f"{set_name} set"
     else:
         metrics = chosen_metrics(options["metrics"] or "voc")
-        table, title = evaluate_coco(options["coco"], results, iou, metrics, quiet), results.name
+        table, title = coco_table(options["coco"], results, iou, metrics, quiet), results.name
     if json_file is not None:
         write_json(json_file, table)
     if not quiet:
         print_table(table, f"{title}, IoU {iou:g}")
     return Outcome({} if json_file is None else {"figures": json_file}, table)
-
-
-def evaluate_voc_files(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> dict[str, Any]:
-    """Return the table of comp3/comp4 files against a ground truth in VOC layout.
-
-    Parameters
-    ----------
-    root : Path
-        Needs ImageSets/Main/<set>.txt and Annotations only.
-    set_name : str
-    results : Path
-        The classes are those of its files; others that have objects in the set are named.
-    iou : float
-    quiet : bool
-    """
-    detections = read_results(results, set_name)
-    truth = open_dataset("voc", root, classes=tuple(detections), test_set=set_name, boxes_only=True).ground_truth(
-        set_name
-    )
-    if truth is None:
-        raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
-    if isinstance(truth, TruthByClass):
-        _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
-    table = class_table(evaluate_voc(detections, truth, iou).rows())
-    missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
-    if missing:
-        table["missing"] = missing
-        Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
-    return table
-
-
-def _say_left_out(reporter: Reporter, where: str, sentence: str, *, is_empty: bool) -> None:
-    """Say which annotations are left out; AnnotationError if none is left."""
-    if is_empty:
-        raise AnnotationError(f"{where} must have a usable box, but {sentence}.")
-    if sentence:
-        reporter.warn(f"{where}: {sentence}")
-
-
-def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
-    """Return the classes that have an object in some pictures."""
-    files = (root / "Annotations" / f"{image_id}.xml" for image_id in image_ids)
-    return {item.name for file in files for item in read_objects(file)}
-
-
-def evaluate_coco(
-    truth: Path, results: Path, iou: float, metrics: Sequence[str] = ("voc",), quiet: bool = True
-) -> dict[str, Any]:
-    """Return the table of COCO results against COCO annotations.
-
-    Parameters
-    ----------
-    truth, results : Path
-        JSON files; the classes are the categories of `truth`.
-    iou : float
-        For the figures of VOC.
-    metrics : sequence of "voc", "coco"
-    quiet : bool, default True
-    """
-    file = read_coco(truth, boxes=True)
-    usable = tuple(annotation for annotation in file.annotations if annotation.corners is not None)
-    rows = read_coco_results(results, file)
-    if file.faults.keys() - {CROWD}:
-        _say_left_out(Reporter(quiet), str(truth), fault_sentence(file), is_empty=not usable)
-    file = replace(file, annotations=usable)
-    columns = [evaluate_voc(*coco_evaluation(file, rows), iou).rows()] if "voc" in metrics else []
-    columns += [coco_rows(file, rows)] if "coco" in metrics else []
-    return class_table(*columns)

@@ -1,191 +1,55 @@
-"""Detections of a run as annotations of another program."""
+"""`lapsvm export`: boxes of a run as annotations of another program, or its detector as one file."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lapsvm.arrays import Float64, Index
-from lapsvm.catalog import ImageRecord
-from lapsvm.detection.export import AnnotatedPicture, Annotations, BoxChoice, check_export, clip_boxes, write_export
 from lapsvm.errors import OptionError
-from lapsvm.evaluation import Detections
-from lapsvm.files import check_vacant
-from lapsvm.pictures.reading import seen_header
 
 from ..cli.answer import Outcome
-from ..results.detections import read_detections, stored_probabilities
-from ..run.context import RunContext
-from ..run.limits import counted
-from ..run.progress import Reporter
-from ..shards.windows import UnusableError, anew_command
+from ..cli.parameters import add_verb
+from ..run.option import REQUIRED, Option
+from ..run.options import RUN_FOLDER, panel
+
+_OF_ANNOTATIONS = ("threshold", "per_class", "labelled_only", "copy")
 
 
-@dataclass(frozen=True)
-class ClassDetections:
-    """Detections of one class, and the rows of each picture.
+@add_verb("export", *panel(
+    "Export",
+    RUN_FOLDER,
+    Option("to", "--to", Path, "The folder to write, empty or not there; a new file *.onnx for onnx.",
+           default=REQUIRED),
+    Option("format_name", "--format", str, "coco, yolo, voc, label-studio, cvat or onnx.", default=REQUIRED),
+    Option("set_name", "--set", str, "The set; by default the test set, or the training set without one."),
+    Option("threshold", "--threshold", float, "The least probability of a box."),
+    Option("per_class", "--per-class", int, "The number of best boxes of each class."),
+    Option("labelled_only", "--labelled-only", bool, "Only classes that the picture is labelled with.", default=False),
+    Option("copy", "--copy", bool, "Copy the pictures (yolo, voc); otherwise link them.", default=False),
+    Option("inputs", "--inputs", str, "What the file of onnx takes: picture (the default), or all, which are windows "
+           "and thresholds too.", rule=("picture", "all")),
+    Option("precision", "--precision", str, "How the network in the file of onnx computes: float32 (the default) or "
+           "int8, which is faster and smaller.", rule=("float32", "int8")),
+))  # fmt: skip
+def export(options: dict[str, Any]) -> Outcome:
+    """Boxes of a run as annotations of another program; by default each labelled class's best box in a picture.
 
-    Attributes
-    ----------
-    detections : Detections
-    rows : mapping of image id to indices into `detections`
-    probabilities : ndarray of shape (n,), float64, or None
-        Probability that the picture shows the class; None for models without calibration.
+    The format onnx writes the detector itself as one file.
+
+    Example: lapsvm export --out RUN --to yolo-data --format yolo --set trainval
     """
+    if options["format_name"] == "onnx":
+        _refuse(_OF_ANNOTATIONS, options, "chooses boxes of annotations; the format onnx writes the detector itself")
+        from .exporting.onnx_detector import export_detector
 
-    detections: Detections
-    rows: Mapping[str, Index]
-    probabilities: Float64 | None = None
+        return export_detector(options)
+    _refuse(("inputs", "precision"), options, f"is for the format onnx, got the format {options['format_name']}")
+    from .exporting.annotations import export_run
 
-    @classmethod
-    def grouped(cls, detections: Detections, probabilities: Float64 | None = None) -> "ClassDetections":
-        """Return detections grouped by picture, in file order within a picture."""
-        rows: dict[str, list[int]] = {}
-        for row, image_id in enumerate(detections.image_ids):
-            rows.setdefault(image_id, []).append(row)
-        return cls(detections, {name: np.array(group, dtype=np.intp) for name, group in rows.items()}, probabilities)
+    return export_run(options)
 
 
-def export_run(options: Mapping[str, Any]) -> Outcome:
-    """Write detections of a run for another program.
-
-    Parameters
-    ----------
-    options : mapping
-        Of the verb ``export``. Without a set: the test set, or the training set of a run without one.
-
-    Raises
-    ------
-    StageError
-        If the run has no detections of the set, or they were made by other models, shards or settings than its own.
-    OptionError
-        If the run has no such set, no box is chosen, or labels are needed and unknown.
-    UnusableError
-        If pictures have changed their size.
-    InputError, WriteError
-        As `write_export`.
-    """
-    format_name, copy = options["format_name"], options["copy"]
-    for name in ("inputs", "precision"):
-        if options[name] is not None:
-            raise OptionError(f"option --{name} is for the format onnx, got the format {format_name}.")
-    check_export(format_name, copy, others=["onnx"])
-    check_vacant(options["to"])
-    choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
-    context = RunContext.opened(options["out"], "export", options["root"], quiet=options["quiet"])
-    data = context.data
-    chosen_set = checked_set(context, options["set_name"])
-    detections = {
-        name: ClassDetections.grouped(of_class, stored_probabilities(context.run, chosen_set, name, of_class))
-        for name, of_class in read_detections(context.stored, "export", chosen_set).items()
-    }
-    _check_labels(data.records[chosen_set], choice, chosen_set)
-    pictures, n_rotated = _annotated_pictures(context, chosen_set, detections, choice)
-    annotations = Annotations(chosen_set, data.classes, pictures)
-    if not annotations.n_boxes:
-        raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
-    write_export(annotations, options["to"], format_name, copy=copy)
-    _report(annotations, len(data.records[chosen_set]), n_rotated, options["to"], context.reporter)
-    figures = {"set": chosen_set, "pictures": len(pictures), "boxes": annotations.n_boxes}
-    return Outcome({"annotations": options["to"]}, figures)
-
-
-def checked_set(context: RunContext, set_name: str | None) -> str:
-    """Return the set that a command names, by default the test set where there is one; OptionError if it is unknown."""
-    sets, test_set = context.data.records, context.settings.data.test_set
-    if set_name is None:
-        return test_set if test_set in sets else context.train_set
-    if set_name not in sets:
-        raise OptionError(f"option --set must be a set of the run ({', '.join(sets)}), got {set_name!r}.")
-    return set_name
-
-
-def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: str) -> None:
-    """Raise OptionError if the choice needs labels and no picture has a positive one."""
-    if choice.needs_labels and not any(1 in record.labels.values() for record in records):
-        raise OptionError(
-            f"no picture of set {set_name!r} is labelled with a class; choose boxes with --per-class or --threshold."
-        )
-
-
-def _annotated_pictures(
-    context: RunContext, set_name: str, detections: Mapping[str, ClassDetections], choice: BoxChoice
-) -> tuple[tuple[AnnotatedPicture, ...], int]:
-    """Return the pictures with detections and their chosen boxes, and how many EXIF data rotate.
-
-    Raises UnusableError if pictures have another size than those that the boxes are of.
-    """
-    n_rotated, pictures, resized, root = 0, [], list[str](), Path(context.settings.data.root)
-    shards = context.shards(set_name) if context.run.has_shards(set_name) else None
-    hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
-    sizes = {} if shards is None else shards.sizes
-    for record in context.data.records[set_name]:
-        if any(record.id in of_class.rows for of_class in detections.values()):
-            size, is_turned = seen_header(record.path)
-            if sizes.get(record.id, size) != size:
-                resized.append(record.id)
-                continue
-            n_rotated += is_turned
-            pictures.append(_annotated(record, detections, choice, root, size, hashes.get(record.id, "")))
-    if resized:
-        (note,) = counted(
-            resized, "pictures have changed their size since the run was made, so its boxes are not theirs"
-        )
-        raise UnusableError(f"{note}; {anew_command(context.run)}.")
-    return tuple(pictures), n_rotated
-
-
-def _report(annotations: Annotations, n_records: int, n_rotated: int, to: Path, reporter: Reporter) -> None:
-    """Report the exported boxes, the pictures that were left out, and those that EXIF data rotate."""
-    n_pictures = len(annotations.pictures)
-    reporter.say(f"{annotations.n_boxes} boxes in {n_pictures} pictures of set {annotations.set_name}: {to}")
-    if n_pictures < n_records:
-        reporter.say(f"left out: {n_records - n_pictures} pictures in which the run has no detections")
-    if n_rotated:
-        reporter.say(
-            f"{n_rotated} pictures are rotated by their EXIF data: boxes refer to the rotated picture; "
-            "programs that ignore EXIF data show it unrotated"
-        )
-
-
-def _annotated(
-    record: ImageRecord, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path,
-    size: tuple[int, int], pixels: str,
-) -> AnnotatedPicture:  # fmt: skip
-    """Return a picture with the chosen boxes of all classes, clipped to it, the best of each class first."""
-    chosen = [
-        (name, *_chosen(of_class, record, name, choice))
-        for name, of_class in detections.items()
-        if record.id in of_class.rows
-    ]
-    classes = [name for name, rows, _ in chosen for _ in rows]
-    boxes = np.concatenate([detections[name].detections.boxes[rows] for name, rows, _ in chosen])
-    scores = np.concatenate([detections[name].detections.scores[rows] for name, rows, _ in chosen])
-    probabilities = [values for _, _, values in chosen if values is not None]
-    clipped, inside = clip_boxes(boxes, *size)
-    return AnnotatedPicture(
-        _relative_name(root, record), record.path, *size,
-        tuple(name for name, kept in zip(classes, inside, strict=True) if kept),
-        clipped[inside], scores[inside],
-        np.concatenate(probabilities)[inside] if len(probabilities) == len(chosen) else None,
-        record.id, pixels,
-    )  # fmt: skip
-
-
-def _chosen(
-    detections: ClassDetections, record: ImageRecord, name: str, choice: BoxChoice
-) -> tuple[Index, Float64 | None]:
-    """Return the rows of the chosen detections of a class in a picture, and their probabilities."""
-    rows = detections.rows[record.id]
-    probabilities = None if detections.probabilities is None else detections.probabilities[rows]
-    kept = choice.indices(detections.detections.scores[rows], probabilities, record.labels.get(name, 0))
-    return rows[kept], None if probabilities is None else probabilities[kept]
-
-
-def _relative_name(root: Path, record: ImageRecord) -> str:
-    """Return the path of a picture relative to `root`, or its id and suffix if it is outside."""
-    if record.path.is_relative_to(root):
-        return record.path.relative_to(root).as_posix()
-    return record.id + record.path.suffix
+def _refuse(names: Iterable[str], options: Mapping[str, Any], reason: str) -> None:
+    """Raise OptionError if one of these options is given, which means nothing for the format."""
+    for name in names:
+        if options[name] not in (None, False):
+            raise OptionError(f"option --{name.replace('_', '-')} {reason}.")

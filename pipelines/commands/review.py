@@ -1,45 +1,62 @@
-"""Review of a run by a person: the local page, the page to mail, and verdicts that come back."""
+"""`lapsvm review`: the local page on which a person judges boxes, the page to mail, and verdicts that come back."""
 
 import os
 import shlex
-import webbrowser
 from collections.abc import Mapping
 from contextlib import suppress
-from html import escape
 from pathlib import Path
-from tempfile import mkdtemp
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.errors import OptionError
 from lapsvm.files import open_regular
+from lapsvm.settings import Range
 
 from ..cli.answer import Outcome, give
-from ..cli.parsing import check_in_folder
+from ..cli.parameters import add_verb
+from ..cli.parsing import check_in_folder, thread_count
 from ..cli.signals import Farewell
-from ..results.verified import CHOSEN
-from ..review.assembly import write_page
-from ..review.mended.verdicts import MendedExport, unseen_pictures
-from ..review.server import ReviewServer
-from ..review.session import ReviewSession
-from ..run.context import RunContext
-from ..run.progress import Reporter
-from ..run.verdicts import Verdict, add_verdicts, check_own_verdicts, merge_verdicts
+from ..run.option import Option
+from ..run.options import RUN_FOLDER, panel
+
+if TYPE_CHECKING:
+    from ..review.session import ReviewSession
+    from ..run.context import RunContext
+    from ..run.progress import Reporter
+    from ..verdicts.verdict import Verdict
 
 
-def review_run(options: Mapping[str, Any]) -> Outcome | None:
-    """Serve the page until the command is interrupted; with ``--page`` or ``--merge`` do that alone.
+@add_verb("review", *panel(
+    "Verdicts of a person",
+    RUN_FOLDER,
+    Option("class_name", "--class", str, "The only class; all by default."),
+    Option("port", "--port", int, "The port on 127.0.0.1; a free one by default.", rule=Range(1, 65535)),
+    Option("no_browser", "--no-browser", bool, "Print the address, and open no browser.", default=False),
+    Option("page", "--page", Path, "Write one file to mail, with the first pictures of each class, and end."),
+    Option("merge", "--merge", Path, "Take the verdicts of a file, such as the page's download, or of a mended export, "
+           "and end."),
+    Option("accept_unchanged", "--accept-unchanged", bool, "With --merge: boxes of an export that were left as they "
+           "were are right.", default=False),
+))  # fmt: skip
+def review(options: dict[str, Any]) -> Outcome | None:
+    """A local page on which a person judges boxes: how many are right, and what training shall use.
 
-    Raises OptionError if options exclude each other, and as `ReviewSession`, `merge_verdicts` and `ReviewServer`.
+    Example: lapsvm review --out RUN
     """
+    from lapsvm.bags.stores.memory import as_bytes
+
+    from ..review.session import ReviewSession
+    from ..run.context import RunContext
+    from ..verdicts.verdict import check_own_verdicts
+
     if options["page"] and options["merge"]:
         raise OptionError("options --page and --merge must not go together; merge first.")
     if options["page"]:
         _check_page(options["page"])
     as_bytes(options["memory"])  # refused now, not when something is learned
-    threads = options["jobs"] or os.cpu_count() or 1
-    context = RunContext.opened(options["out"], "review", options["root"], threads=threads, quiet=options["quiet"])
+    context = RunContext.opened(
+        options["out"], "review", options["root"], threads=thread_count(options), quiet=options["quiet"]
+    )
     context.memory, run = options["memory"], context.run
     with run.lock("lapsvm review"):
         if options["merge"]:
@@ -53,27 +70,32 @@ def review_run(options: Mapping[str, Any]) -> Outcome | None:
         return None
 
 
-def _merge(options: Mapping[str, Any], context: RunContext) -> Outcome:
+def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
+    """Take the verdicts of a file, or of a mended export."""
+    from ..verdicts.counting import not_random
+
     path, run = options["merge"], context.run
     if path.is_dir() or path.suffix in (".json", ".xml"):
         new = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
     else:
-        new = merge_verdicts(run, path, context.usable_verdicts)
+        new = context.merge_verdicts(path)
     next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if new else ""
     context.reporter.say(f"review: {len(new)} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
-    chosen = sum(picture.order != "random" for picture in new)
-    if chosen:
-        context.reporter.say(f"review: {chosen:,} {CHOSEN}.")
+    for note in not_random(new):
+        context.reporter.say(f"review: {note}.")
     return Outcome({"verdicts": run.verdicts_file} if new else {}, {"new": len(new)}, _training(context) if new else ())
 
 
-def _training(context: RunContext) -> tuple[str, ...]:
+def _training(context: "RunContext") -> tuple[str, ...]:
     """Return the words of the command that trains on verdicts."""
     return "lapsvm", "run", "--out", str(context.run.path)
 
 
-def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) -> list[Verdict]:
+def _merge_export(path: Path, context: "RunContext", *, accept_unchanged: bool) -> "list[Verdict]":
     """Take what a person changed in an export, say what says nothing, and return the verdicts that are new."""
+    from ..review.mended.verdicts import MendedExport, unseen_pictures
+    from ..verdicts.verdict import add_verdicts
+
     shards = context.shards(context.train_set)
     hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
     mended = MendedExport(path, hashes, context.data.classes)
@@ -93,8 +115,10 @@ def _check_page(path: Path) -> None:
                 raise OptionError(f"option --page must name a new file, or a page of this kind, got {path}.")
 
 
-def _write(session: ReviewSession, path: Path, reporter: Reporter) -> Outcome:
+def _write(session: "ReviewSession", path: Path, reporter: "Reporter") -> Outcome:
     """Write the page as one file."""
+    from ..review.assembly import write_page
+
     count = write_page(session, path)
     out = session.stored.folder.path
     reporter.say(
@@ -105,8 +129,10 @@ def _write(session: ReviewSession, path: Path, reporter: Reporter) -> Outcome:
     )
 
 
-def _serve(session: ReviewSession, context: RunContext, port: int, *, browse: bool) -> None:
+def _serve(session: "ReviewSession", context: "RunContext", port: int, *, browse: bool) -> None:
     """Serve the page, learn from what is said, and at the end say what is known."""
+    from ..review.server import ReviewServer
+
     Thread(target=session.prepare, daemon=True).start()
     learning = session.learn(context.workspace, context.open_extractor)
     with ReviewServer(session, port) as server:
@@ -130,6 +156,10 @@ def _serve(session: ReviewSession, context: RunContext, port: int, *, browse: bo
 
 def _open_browser(address: str) -> Path:
     """Open the address in a browser by a file that only this user reads: command lines are visible to others."""
+    import webbrowser
+    from html import escape
+    from tempfile import mkdtemp
+
     path = Path(mkdtemp(prefix="lapsvm-review-")) / "open.html"
     target = escape(address, quote=True)
     text = f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={target}"><a href="{target}">review</a>'

@@ -2,34 +2,38 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lapsvm.detection.alarms import OK, AlarmThreshold, choose_threshold, model_hash
 from lapsvm.errors import InputError, OptionError
-from lapsvm.evaluation.tables import Row
+from lapsvm.settings import Range
 
 from ..cli.answer import Outcome
-from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts
-from ..results.tables import TITLES, print_rows
-from ..results.whole_pictures import learn_whole_pictures
-from ..run.context import RunContext
+from ..cli.parameters import add_verb
+from ..run.option import Option
+from ..run.options import RUN_FOLDER, panel
+
+if TYPE_CHECKING:
+    from lapsvm.detection.alarms import AlarmThreshold
+    from lapsvm.evaluation.tables import Row
 
 
-def choose_run_threshold(options: Mapping[str, Any]) -> Outcome:
-    """Choose the threshold on held-out training pictures, store it beside the models, and print what it does.
+@add_verb("threshold", *panel(
+    "False alarms",
+    RUN_FOLDER,
+    Option("max_false_alarms", "--max-false-alarms", float, "The largest share of pictures of no class that may raise "
+           "an alarm.", default=0.05, rule=Range(0, 1, above=True, below=True)),
+))  # fmt: skip
+def threshold(options: dict[str, Any]) -> Outcome:
+    """From which probability a picture is not ok, so that few good pictures raise a false alarm; `predict` uses it.
 
-    Parameters
-    ----------
-    options : mapping
-        Of the verb ``threshold``.
-
-    Raises
-    ------
-    StageError
-        If the run is not trained, a class has no held-out scores, or the test set has no detections.
-    OptionError
-        If the pictures of no class are too few for the share of false alarms, or a class is called "ok".
+    Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
+    from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
+
+    from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts
+    from ..results.whole_pictures import learn_whole_pictures
+    from ..run.context import RunContext
+
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     wanted = options["max_false_alarms"]
     with context.run.lock("lapsvm threshold"):
@@ -62,8 +66,12 @@ def choose_run_threshold(options: Mapping[str, Any]) -> Outcome:
     return Outcome({"threshold": context.run.threshold_file}, {**content, "any_class": figures})
 
 
-def _print(alarm: AlarmThreshold) -> None:
+def _print(alarm: "AlarmThreshold") -> None:
     """Print how many pictures of each kind raise an alarm, and the rule."""
+    from lapsvm.detection.alarms import OK
+
+    from ..results.tables import print_rows
+
     columns = {"held out": alarm.held_out, **({"test set": alarm.tested} if alarm.tested else {})}
     titles = {kind: "of no class" if kind == OK else kind for kind in alarm.held_out}
     rows = [[title, *(str(of.get(kind, "none")) for of in columns.values())] for kind, title in titles.items()]
@@ -77,8 +85,10 @@ def _print(alarm: AlarmThreshold) -> None:
                has_means=False)  # fmt: skip
 
 
-def _print_figures(figures: Mapping[str, Mapping[str, Row]], classes: Sequence[str]) -> None:
+def _print_figures(figures: "Mapping[str, Mapping[str, Row]]", classes: Sequence[str]) -> None:
     """Print how well verdicts separate pictures of a class from those of none, beside those of best windows alone."""
+    from ..results.tables import TITLES, print_rows
+
     keys = ("image_auroc", "image_ap")
     sets = [set_name for set_name in _SETS if set_name in figures["verdicts"]]
     titles = [f"{TITLES[key]}, {_SETS[set_name]}" for set_name in sets for key in keys]

@@ -12,16 +12,15 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Projection, ShardSet, settings_difference
-from lapsvm.ground_truth import Size
 from lapsvm.latent import LatentSolution
 
 from ..run.context import StoredRun
 from ..run.dataset import Labels, content_hash, label_vector
-from ..run.denied import denial
 from ..run.ownership import is_of_another_program
 from ..run.settings import Settings, TrainSettings
 from ..shards.importing import imported_content
-from .reviewed import ReviewedClass, Reviews, mended_labels
+from ..verdicts.counting import denial
+from ..verdicts.reviewed import ReviewedClass, Reviews, mended_labels, reviewed_by_class
 
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
@@ -49,21 +48,22 @@ def fit_tasks(stored: StoredRun, shards: ShardSet) -> list[FitTask]:
     records = [by_id[image_id] for image_id in shards.image_ids]
     ids = set(shards.image_ids)
     in_order = [record for image_id, record in by_id.items() if image_id in ids]
-    sizes = shards.sizes if stored.verdicts.by_class else {}
-    return [_class_task(stored, shards, records, in_order, name, sizes) for name in stored.data.classes]
+    reviewed = reviewed_by_class(stored.verdicts, shards, stored.data.classes)
+    return [_class_task(stored, shards, records, in_order, of_class) for of_class in reviewed.values()]
 
 
 def denied_tasks(train: TrainSettings, tasks: Sequence[FitTask]) -> dict[str, str]:
-    """Return class -> why it cannot be learned, for those whose verdicts leave too few pictures (`run.denied`)."""
+    """Return class -> why it cannot be learned, for those whose verdicts leave too few pictures (`denial`)."""
     mended = [task for task in tasks if task.reviews.labels_key]
     return {task.name: reason for task in mended if (reason := denial(train, task.y))}
 
 
 def _class_task(
-    stored: StoredRun, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord], name: str,
-    sizes: Mapping[str, Size],
+    stored: StoredRun, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord],
+    reviewed: ReviewedClass,
 ) -> FitTask:  # fmt: skip
     """Return a task of pictures; `in_order` are the same ones in the data set's order, which needs no shards."""
+    name = reviewed.name
     provenance = {
         "training": training_settings(stored.settings),
         "data": {
@@ -74,7 +74,6 @@ def _class_task(
         "shards": shards.provenance,
         "detection": asdict(stored.settings.detect),
     }
-    reviewed = ReviewedClass.of_pictures(stored.verdicts, name, shards.image_ids, shards.pixel_hashes, sizes)
     labels, reviews = mended_labels(reviewed, label_vector(records, name), shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)

@@ -33,6 +33,8 @@ from ..fitting.tasks import FitTask, is_done, is_refinement, stored_detector, we
 from ..run.context import Workspace
 from ..run.folder import RunFolder
 from ..run.settings import Settings
+from ..verdicts.right_boxes import Verified, verified
+from ..verdicts.verdict import Verdict
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1
@@ -101,6 +103,10 @@ class HeldOut:
     def detections(self) -> Detections:
         """Return one detection per picture: its best box, with its held-out score."""
         return Detections(self.ids, self.score, self.boxes)
+
+    def verified(self, said: Mapping[str, Verdict]) -> Verified | None:
+        """Return how many boxes are right by verdicts of a person, by picture; None if none of these says it."""
+        return verified(said, self.ids, self.y, self.score, self.boxes)
 
     def corloc(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassCorLoc:
         """Return how many pictures with the class have a correct box, by models that did not see them.

@@ -6,10 +6,10 @@ from functools import cached_property
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 
-from ..fitting.reviewed import ReviewedClass
 from ..results.held_out import HeldOut
-from ..results.verified import Verified, verified
-from ..run.verdicts import Verdict
+from ..verdicts.counting import decided
+from ..verdicts.right_boxes import Verified
+from ..verdicts.verdict import Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +74,11 @@ class ClassReview:
 
     def decided(self) -> dict[str, Verdict]:
         """Return the verdicts of now, without "skip"."""
-        now = self.verdicts.copy()  # other threads add to them
-        return {picture: one for picture, one in now.items() if one.verdict != "skip"}
+        return decided(self.verdicts.copy())  # other threads add to them
 
     def verified(self) -> Verified | None:
         """Return how many held-out boxes are right; None if that is not known."""
-        return verified(ReviewedClass(self.name, self.decided()), self.held_out)
+        return None if self.held_out is None else self.held_out.verified(self.decided())
 
     def restored(self, verdict: Verdict) -> Verdict:
         """Return the verdict that was replaced last in a picture, if it says what `verdict` says, or else `verdict`."""

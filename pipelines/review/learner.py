@@ -20,14 +20,14 @@ from lapsvm.latent import KnownBoxes
 from ..fitting.refining.chains import Chain, TrainedModels
 from ..fitting.refining.loading import LoadedPictures, fold_models
 from ..fitting.refining.refinement import Refinement
-from ..fitting.reviewed import ReviewedClass, mended_labels
 from ..fitting.tasks import FitTask, denied_tasks
 from ..results.detectors import load_detectors, trained_tasks
 from ..run.context import StoredRun, Workspace
 from ..run.dataset import Labels, label_vector
-from ..run.denied import denial
-from ..run.verdicts import Verdict
 from ..shards.drawn import Drawn, DrawnShard
+from ..verdicts.counting import denial
+from ..verdicts.reviewed import ReviewedClass, mended_labels
+from ..verdicts.verdict import Verdict
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from lapsvm.boxes import paired_iou
 from lapsvm.errors import LapsvmError
 from lapsvm.features import Extractor, ShardSet
 
-from ..fitting.reviewed import SAME
 from ..run.context import StoredRun, Workspace
 from ..run.settings import RefineSettings
-from ..run.verdicts import Verdict
+from ..verdicts.reviewed import SAME
+from ..verdicts.verdict import Verdict
 from .class_review import BoxModels, ClassReview
 from .learner import Learned, Learner
 from .worker import PATIENCE, Worker

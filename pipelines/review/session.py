@@ -18,13 +18,13 @@ from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import Extractor, ShardSet
 
-from ..fitting.reviewed import ReviewedClass
 from ..results.detectors import load_detectors
 from ..results.held_out import read_held_out
 from ..run.context import StoredRun, Workspace
 from ..run.dataset import label_vector
-from ..run.verdicts import Verdict, append_verdicts, verdict_fault
 from ..shards.windows import UnusableError, run_pixels
+from ..verdicts.reviewed import ReviewedClass, reviewed_by_class
+from ..verdicts.verdict import Verdict, append_verdicts
 from .class_review import BoxModels, ClassReview
 from .learning import Learning
 
@@ -62,18 +62,18 @@ class ReviewSession:
         self.shards = _shards(stored)
         self.ids, self.hashes = self.shards.image_ids, self.shards.pixel_hashes
         self._records = [stored.training_pictures[name] for name in self.ids]
-        self._sizes = self.shards.sizes
-        self.classes = [self._class(detector) for detector in _detectors(stored, class_name)]
+        detectors = _detectors(stored, class_name)
+        reviewed = reviewed_by_class(stored.verdicts, self.shards, detectors)
+        self.classes = [self._class(detector, reviewed[name]) for name, detector in detectors.items()]
         self.image = lru_cache(16)(self._image)
 
-    def _class(self, detector: Detector) -> ClassReview:
-        name = detector.class_name
+    def _class(self, detector: Detector, reviewed: ReviewedClass) -> ClassReview:
+        name = reviewed.name
         held_out = read_held_out(self.stored.folder, name)
         positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
         order = random_order([self.ids[row] for row in positives], name, self.stored.settings.seed)
-        usable = ReviewedClass.of_pictures(self.stored.verdicts, name, self.ids, self.hashes, self._sizes)
         rows = [positives[place] for place in order]
-        return ClassReview(name, rows, dict(usable.verdicts), [BoxModels(detector, held_out)])
+        return ClassReview(name, rows, dict(reviewed.verdicts), [BoxModels(detector, held_out)])
 
     def learn(self, workspace: Workspace, open_extractor: Callable[[], Extractor]) -> Learning:
         """Let classes learn from verdicts from now on, until what is returned is stopped; arguments as `Learning`."""
@@ -153,11 +153,9 @@ class ReviewSession:
             self.image(next(rows))
 
     def open_rows(self, review: ClassReview) -> Iterator[int]:
-        """Yield the pictures of a class that are undecided or skipped, in order."""
-        for row in review.rows:
-            said = self._verdict(review, row)
-            if said is None or said.verdict == "skip":
-                yield row
+        """Return the pictures of a class that are undecided or skipped, in order."""
+        decided = review.decided()
+        return (row for row in review.rows if self.ids[row] not in decided)
 
     # ---- what the page says ----
     def record(self, entry: object) -> dict[str, Any]:
@@ -186,7 +184,10 @@ class ReviewSession:
         given = {name: entry[name] for name in ("verdict", "boxes", "seconds") if name in entry}
         known = {"picture": self.ids[row], "class": review.name, "pixels": self.hashes[row], "order": "random"}
         verdict = Verdict.parsed({**given, **known, "candidates": candidates})
-        _check_inside(verdict, width, height)
+        if fault := verdict.fault((width, height)):
+            raise DataError(
+                f"a verdict must have boxes that lie in the picture of {width} x {height}, got one {fault}."
+            )
         with self._lock:
             verdict = review.restored(verdict) if entry.get("undo") is True else verdict
             append_verdicts(self.stored.folder.verdicts_file, [verdict])
@@ -224,18 +225,11 @@ def _shards(stored: StoredRun) -> ShardSet:
     return shards
 
 
-def _detectors(stored: StoredRun, class_name: str | None) -> Sequence[Detector]:
+def _detectors(stored: StoredRun, class_name: str | None) -> dict[str, Detector]:
     names = stored.data.classes
     if class_name is not None and class_name not in names:
         raise OptionError(f"option --class must be a class of the run ({', '.join(names)}), got {class_name!r}.")
-    detectors = load_detectors(stored, "review")
-    return [detector for detector in detectors if class_name in (None, detector.class_name)]
-
-
-def _check_inside(verdict: Verdict, width: int, height: int) -> None:
-    """Raise DataError unless the boxes lie in the picture, as `lapsvm.box_faults` says."""
-    if fault := verdict_fault(verdict, (width, height)):
-        raise DataError(f"a verdict must have boxes that lie in the picture of {width} x {height}, got one {fault}.")
+    return {one.class_name: one for one in load_detectors(stored, "review") if class_name in (None, one.class_name)}
 
 
 def candidate_boxes(first: Float64, boxes: Float64, scores: Float64) -> Float64:

@@ -6,11 +6,10 @@ compute a `Workspace`, and all that need less take the folder, the settings or t
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,12 +19,12 @@ from lapsvm.errors import ShardError, StageError
 from lapsvm.features import Extractor, ShardSet, open_shards, read_shard, shard_paths
 from lapsvm.features.extractors.extractor import open_sized_extractor
 
+from ..verdicts.counting import denial, labels_after, of_no_class, usable_verdicts
+from ..verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
 from .dataset import RunData, label_vector, moved, open_run_data
-from .denied import denial, labels_after, without_classes
 from .folder import RunFolder, Timing
 from .progress import Reporter
 from .settings import IMPORTED, Settings
-from .verdicts import Verdict, VerdictLog, merge_verdicts, of_no_class, read_verdicts, usable_verdicts
 
 PRECISION = 0.9
 OTHER = "other"
@@ -219,11 +218,11 @@ class RunContext:
             if self.verdicts.of_class(name) and not self.run.has_model(name):
                 y = labels_after(self.verdicts.of_class(name), label_vector(records, name), [one.id for one in records])
                 reasons[name] = denial(self.settings.train, y)
-        return without_classes(data, {name: reason for name, reason in reasons.items() if reason})
+        return data.without({name: reason for name, reason in reasons.items() if reason})
 
     def leave_out(self, reasons: Mapping[str, str]) -> None:
         """Go on without some classes, class -> why as the end of "it ..."; OneClassError if none is left."""
-        self.data = without_classes(self.data, reasons)
+        self.data = self.data.without(reasons)
         for name, reason in reasons.items():
             self.reporter.warn(f"class {name} is left out: it {reason}")
 
@@ -233,31 +232,29 @@ class RunContext:
         verdicts = read_verdicts(self.run.verdicts_file)
         if verdicts.damage:
             self.reporter.warn(verdicts.damage)
-        others = [of_class.values() for name, of_class in verdicts.by_class.items() if name not in self._opened.classes]
-        for note in of_no_class(list(chain.from_iterable(others))):
+        for note in of_no_class(verdicts, self._opened.classes):
             self.reporter.warn(f"{self.run.verdicts_file}: {note}")
         return verdicts
 
-    def merge_verdicts(self, path: Path) -> None:
-        """Take the verdicts of a file into the run; errors are those of `merge_verdicts`."""
-        merge_verdicts(self.run, path, self.usable_verdicts)
-        self.__dict__.pop("verdicts", None)  # to be read again
+    def merge_verdicts(self, path: Path) -> list[Verdict]:
+        """Take the verdicts of a file that count into the run, and return those that it did not have; name the others.
 
-    def usable_verdicts(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
-        """Return the verdicts that may be taken, and say which are left out and why.
-
-        Sizes are known of pictures that are as they were when the run's features were made.
+        Sizes are known of pictures that are as they were when the run's features were made. Errors are those of
+        `given_verdicts` and `add_verdicts`.
         """
+        given = given_verdicts(path)
         stored = {image_id: (digest, size) for image_id, digest, size in _stored_pictures(self.run, self.train_set)}
 
         def size_of(one: Verdict) -> tuple[int, int] | None:
             digest, size = stored.get(one.picture, ("", None))
-            return size if one.pixels in ("", digest) else None
+            return size if one.is_of(digest) else None
 
-        kept, notes = usable_verdicts(verdicts, self._opened.classes, size_of)
+        kept, notes = usable_verdicts(given, self._opened.classes, size_of)
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")
-        return kept
+        new = add_verdicts(self.run, kept)
+        self.__dict__.pop("verdicts", None)  # to be read again
+        return new
 
     @property
     def train_set(self) -> str:

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,13 @@ class RunData:
     skipped: dict[str, str]
     records: dict[str, list[ImageRecord]]
     denied: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, reasons: Mapping[str, str]) -> Self:
+        """Return the data without some denied classes; OneClassError if none is left."""
+        if classes := tuple(name for name in self.classes if name not in reasons):
+            return replace(self, classes=classes, denied={**self.denied, **reasons})
+        said = "; ".join(f"{name} {why}" for name, why in reasons.items())
+        raise OneClassError(f"no class can be learned: {said}.")
 
 
 def moved(settings: Settings, root: str | Path | None) -> Settings:

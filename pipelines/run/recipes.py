@@ -15,7 +15,6 @@ from lapsvm.features.extractors.efficientnet.extractor import INSTALL
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.objectness import saliency_installed
 
-from .folder import RunFolder
 from .settings import AUTO, IMPORTED, NO_SOURCE, Settings
 
 BEST: dict[str, Any] = {
@@ -84,17 +83,21 @@ def recipe_values(name: str | None) -> dict[str, Any]:
     return values
 
 
-def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def resolved(
+    recipe: str | None, stage: str, given: Mapping[str, Any], stored: Settings | None
+) -> tuple[dict[str, Any], str]:
     """Return the settings of a verb with nothing left automatic, and a line on what else there is.
 
     Parameters
     ----------
-    options : mapping
-        Of the verb; "out" and "recipe" are read here.
+    recipe : str or None
+        The option of the verb.
     stage : str
         The first stage that the verb runs.
     given : mapping
         Dotted settings that win over the recipe.
+    stored : Settings or None
+        Of the run folder; None if it has none yet.
 
     Returns
     -------
@@ -103,9 +106,8 @@ def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -
     line : str
         Empty where nothing is missing.
     """
-    run = RunFolder(options["out"])
-    begins = stage == "extract" and not run.settings_file.is_file()
-    recipe = options.get("recipe") or (AUTO if begins else None)
+    begins, stored = stage == "extract" and stored is None, stored or Settings()
+    recipe = recipe or (AUTO if begins else None)
     values = {**recipe_values(None if recipe == AUTO else recipe), **given}
     texts = values.get(EXTRACTORS, (AUTO,) if begins else ())
     line = ""
@@ -113,12 +115,11 @@ def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -
         found, line = (KIND, "") if photos_installed() else (HOG, WITHOUT_NETWORK)
         values[EXTRACTORS] = tuple(found if text == AUTO else text for text in texts)
     if recipe == AUTO:
-        stored = run.settings()
         line = line or (FOR_IMPORTED if stored.windows.method == IMPORTED else "")
         used = values.get(EXTRACTORS) or stored.features.extractors
         values = {**recipe_values("best" if from_network(used) else "plain"), **values}
     if values.get(OBJECTNESS, AUTO if begins else NO_SOURCE) == AUTO:
-        values[OBJECTNESS], advice = _automatic_objectness(run.settings().with_values(values))
+        values[OBJECTNESS], advice = _automatic_objectness(stored.with_values(values))
         line = line or advice
     return values, line
 

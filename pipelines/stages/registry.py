@@ -1,6 +1,5 @@
 """The stages in order; each reads the files of the one before, so any of them can be run alone."""
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.answer import Outcome, is_wanted
-from ..cli.parsing import chosen_metrics, named_extractors
+from ..cli.parsing import chosen_metrics, named_extractors, thread_count
 from ..results.known_boxes import BoxSource, check_boxes
 from ..run.checks import check_settings
 from ..run.context import RunContext
@@ -51,15 +50,16 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     `given` are the dotted settings of the command line; others come from its recipe, then from the folder's
     ``run.toml``, or are the defaults.
     """
-    values, line = resolved(options, names[0], given)
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
+    stored = run.settings() if run.settings_file.is_file() else None
+    values, line = resolved(options.get("recipe"), names[0], given, stored)
     check_executor(executor)
     as_bytes(options.get("memory"))  # raises OptionError unless it is a size
     old = run.settings() if names[0] in FIRST_STAGES else run.require_settings(names[0])
     context = RunContext(
         run,
         check_settings(old.with_values(_open_values(old, names[0], values))),
-        options.get("jobs") or os.cpu_count() or 1,
+        thread_count(options),
         Reporter(options.get("quiet", False)),
         named=named_extractors(options),
         stages=tuple(names),

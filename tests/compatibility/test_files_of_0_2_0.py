@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.verdicts import read_verdicts
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from lapsvm.detection import Detector
 

@@ -14,7 +14,7 @@ from lapsvm.detection import box_voting, smooth_scores
 
 from ...run.dataset import Labels
 from ...run.settings import RefineSettings
-from ..reviewed import SAME
+from ...verdicts.reviewed import SAME
 from .chains import Chain
 from .pictures import StoredPictures
 

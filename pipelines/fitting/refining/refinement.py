@@ -23,9 +23,9 @@ from lapsvm.latent import refine
 from ...run.progress import Reporter
 from ...run.settings import Settings
 from ...shards.prefetch import PREFETCHED, prefetched
+from ...verdicts.reviewed import Reviews
 from ..fit import Constants, FitRequest, TrainingProgress, problem, training_progress
 from ..history import history_rows
-from ..reviewed import Reviews
 from ..tasks import FitTask
 from .chains import Chain, Choose, TrainedModels, initial_chains, with_new_windows
 from .choice import choose_windows, count_unmoved, prior_share

@@ -23,8 +23,8 @@ from lapsvm.errors import DataError
 
 from ...results.picture_names import path_parts
 from ...run.limits import counted, shown
-from ...run.verdicts import Box, Verdict, VerdictLog
 from ...shards.windows import UnusableError, run_pixels
+from ...verdicts.verdict import Box, Verdict, VerdictLog
 from .formats import SHARES, MendedBox, MendedPicture, read_mended
 
 TOLERANCE = 1.0

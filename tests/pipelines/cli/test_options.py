@@ -52,6 +52,13 @@ def test_the_table_names_no_verb_that_is_not_there():
     assert named - {"*"} == set(VERBS)
 
 
+def test_an_option_that_one_verb_has_stands_in_its_file():
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "pipelines" / "commands").glob("*.py")}
+    alone = [option for option in OPTIONS if option.verbs in files and option.flags != "--out"]
+    assert len(alone) > 30
+    assert [option.flag for option in alone if f'"{option.name}", "{option.flags}"' not in files[option.verbs]] == []
+
+
 def test_the_committed_page_is_the_generated_one():
     script = runpy.run_path(str(ROOT / "docs" / "options_page.py"))
     assert script["PAGE"].read_text(encoding="utf-8") == script["options_page"]()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lapsvm.pipelines.cli.parsing import setting_values
-from lapsvm.pipelines.commands.predict import PictureFile, drawing_files
+from lapsvm.pipelines.commands.drawing.files import PictureFile, drawing_files
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 

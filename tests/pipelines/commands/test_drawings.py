@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.draw import (
+from lapsvm.pipelines.commands.drawing.boxes import (
     COLOURS,
     DrawnBox,
     LabelStyle,

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.onnx_comparison import Compared, summary
-from lapsvm.pipelines.commands.onnx_precision import precision_figures, precision_lines
+from lapsvm.pipelines.commands.exporting.onnx_comparison import Compared, summary
+from lapsvm.pipelines.commands.exporting.onnx_precision import precision_figures, precision_lines
 from lapsvm.pipelines.commands.verbs import main
 
 from lapsvm.catalog import GroundTruth, open_dataset, read_image

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.draw import is_drawing
-from lapsvm.pipelines.commands.heatmap import draw_heatmap
-from lapsvm.pipelines.commands.predict import HEATMAP, OBJECTNESS, PictureFile, drawing_files
+from lapsvm.pipelines.commands.drawing.boxes import is_drawing
+from lapsvm.pipelines.commands.drawing.files import HEATMAP, OBJECTNESS, PictureFile, drawing_files
+from lapsvm.pipelines.commands.drawing.heatmap import draw_heatmap
 from PIL import Image
 
 from lapsvm.catalog import read_image

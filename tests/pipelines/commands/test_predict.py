@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.predict import PictureFile, picture_files
+from lapsvm.pipelines.commands.drawing.files import PictureFile, picture_files
 from PIL import Image
 
 from lapsvm.detection import Calibration, Detector

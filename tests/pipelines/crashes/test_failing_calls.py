@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.errors import LapsvmError, WriteError
 

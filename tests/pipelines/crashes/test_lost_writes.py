@@ -8,7 +8,7 @@ import pytest
 from lapsvm.pipelines.run.folder_lock import LOCK, is_lock
 from lapsvm.pipelines.run.ownership import OwnedFiles
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.detection import Detector
 from lapsvm.features import read_shard

@@ -10,7 +10,8 @@ from lapsvm.pipelines.review.mended.verdicts import MendedExport
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.recipes import recipe_values
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.run.verdicts import VERDICTS, VerdictLog, read_verdicts, usable_verdicts
+from lapsvm.pipelines.verdicts.counting import usable_verdicts
+from lapsvm.pipelines.verdicts.verdict import VERDICTS, VerdictLog, read_verdicts
 
 from lapsvm.catalog import ImageRecord, open_dataset
 from lapsvm.coco_files import read_coco, read_coco_results

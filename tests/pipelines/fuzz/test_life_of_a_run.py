@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.verdicts import Verdict, add_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, add_verdicts, read_verdicts
 from PIL import Image
 
 from lapsvm.features import open_shards

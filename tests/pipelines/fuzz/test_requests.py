@@ -8,7 +8,7 @@ import sys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lapsvm.pipelines.review.server import ReviewServer
-from lapsvm.pipelines.run.verdicts import read_verdicts
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from ..review.conftest import opened, serving
 from .law import Data, content, until

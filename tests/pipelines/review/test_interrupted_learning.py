@@ -4,7 +4,7 @@ import json
 import signal
 import urllib.request
 
-from lapsvm.pipelines.run.verdicts import read_verdicts
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 
 def look(address, count):

@@ -11,9 +11,9 @@ from lapsvm.pipelines.review import learning
 from lapsvm.pipelines.review.class_review import BoxModels
 from lapsvm.pipelines.review.learner import Learner
 from lapsvm.pipelines.review.learning import ADVICE, STOP, StopRule, moved_share, n_changed
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
 from lapsvm.pipelines.shards import drawn
 from lapsvm.pipelines.shards.windows import UnusableError
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.bags.stores.parts import FilePart
 from lapsvm.boxes import iou

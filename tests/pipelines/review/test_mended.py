@@ -7,7 +7,7 @@ import pytest
 from defusedxml import ElementTree
 from lapsvm.pipelines.review.mended.formats import MendedBox, MendedPicture, read_mended
 from lapsvm.pipelines.review.mended.verdicts import MendedExport, match_exported
-from lapsvm.pipelines.run.verdicts import Verdict, VerdictLog, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, VerdictLog, append_verdicts, read_verdicts
 from PIL import Image
 
 from lapsvm.box_faults import ROTATED

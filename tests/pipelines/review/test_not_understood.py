@@ -5,7 +5,7 @@ import re
 from pathlib import PurePosixPath
 
 import pytest
-from lapsvm.pipelines.run.verdicts import read_verdicts
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from lapsvm.detection.export import EXPORTED, read_exported
 

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
 from lapsvm.pipelines.review.learning import Learning
-from lapsvm.pipelines.run.verdicts import read_verdicts
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from .reviews import learn
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from lapsvm.pipelines.commands.review import _open_browser
 from lapsvm.pipelines.review.server import ReviewServer
-from lapsvm.pipelines.run.verdicts import read_verdicts
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from lapsvm.errors import OptionError
 

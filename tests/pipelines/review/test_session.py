@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
 from lapsvm.pipelines.review.session import candidate_boxes, random_order
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.boxes import areas, iou
 

@@ -10,7 +10,7 @@ import pytest
 from lapsvm.pipelines.fitting.refining import teaching
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts
 
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector

@@ -41,7 +41,7 @@ def resolve(out, stage="extract", recipe=None, **given):
     settings = {
         f"features.{name}" if "_" not in name else name.replace("_", ".", 1): one for name, one in given.items()
     }
-    return resolved({"out": out, "recipe": recipe}, stage, settings)
+    return resolved(recipe, stage, settings, Settings.read(out / "run.toml") if (out / "run.toml").exists() else None)
 
 
 @pytest.mark.parametrize(("there", "extractor", "recipe"), [(True, NETWORK, BEST), (False, "hog", PLAIN)])
@@ -160,11 +160,11 @@ def test_without_the_network_one_line_says_what_to_install(digits, tmp_path, com
     assert "nowhere" in refused("run", "--data", "voc", "--root", tmp_path / "nowhere", "--out", tmp_path / "NO")
 
 
-def test_the_demo_keeps_its_own_settings(tmp_path, photos):
+def test_the_demo_keeps_its_own_settings(photos):
     photos(True)
-    from lapsvm.pipelines.commands.verbs import DEMO
+    from lapsvm.pipelines.commands.stages import DEMO
 
-    values, line = resolved({"out": tmp_path}, "extract", DEMO)
+    values, line = resolved(None, "extract", DEMO, None)
     assert (values, line) == (PLAIN | DEMO | NOTHING, "")
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts
 
 ROOT = Path(__file__).parents[3]
 VALIDATOR = ROOT / "examples" / "validate_run.py"

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.bags import BestWindows
 from lapsvm.errors import SettingsError

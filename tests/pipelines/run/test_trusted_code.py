@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import supervision
-from lapsvm.pipelines.commands import verbs
+from lapsvm.pipelines.commands import stages
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.detection import Detector
@@ -152,7 +152,7 @@ def test_a_command_that_somebodys_code_ends_is_a_failure(run_copy, refused, monk
     def quits(*_):
         raise SystemExit(status)
 
-    monkeypatch.setattr(verbs, "run_verb", quits)
+    monkeypatch.setattr(stages, "run_verb", quits)
     assert f"ended the command with SystemExit({status!r})" in refused("report", "--out", run_copy)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.draw import is_drawing
+from lapsvm.pipelines.commands.drawing.boxes import is_drawing
 from lapsvm.pipelines.run import ownership
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import MARKER

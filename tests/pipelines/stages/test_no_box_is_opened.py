@@ -24,7 +24,7 @@ WITHOUT_BOXES = {
 }
 # what may open annotations: evaluation, and the count of imported boxes that are objects
 OPENERS = {
-    "commands/evaluate",
+    "commands/result_files",
     "results/known_boxes",
     "shards/annotated",
 }
@@ -170,11 +170,11 @@ def test_only_evaluation_opens_attached_boxes():
         "results/known_boxes",
         "results/evaluation",
         "compare/runs",
-        "commands/export_onnx",
+        "commands/exporting/onnx_detector",
     }
     assert asking["attach_boxes("] == {"results/known_boxes"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
-    assert readers == {"results/known_boxes", "commands/evaluate", "review/mended/formats"}
+    assert readers == {"results/known_boxes", "commands/result_files", "review/mended/formats"}
 
 
 def test_only_what_evaluates_asks_for_boxes():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from lapsvm.datasets.digits import write_digits
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts
 from PIL import Image
 
 from lapsvm.catalog import open_dataset

@@ -63,9 +63,9 @@ def test_a_picture_that_does_not_open_does_not_count(pictures):
         ({"features.extractors": ("hog",)}, False),
     ],
 )
-def test_sizes_are_open_while_only_the_recipe_names_them(tmp_path, given, is_open):
+def test_sizes_are_open_while_only_the_recipe_names_them(given, is_open):
     given = {"features.extractors": ("efficientnet_lite0",)} | given
-    values, _ = resolved({"out": tmp_path}, "extract", given)
+    values, _ = resolved(None, "extract", given, None)
     assert sizes_are_open(given, values) == is_open
 
 

@@ -38,7 +38,13 @@ def graph(
     name: str, nodes: Iterable[bytes], weights: Iterable[bytes], inputs: Iterable[bytes], outputs: Iterable[bytes]
 ) -> bytes:
     """Return a graph of nodes, weights, inputs and outputs (GraphProto)."""
-    kinds = [(1, nodes), (2, [name]), (5, weights), (11, inputs), (12, outputs)]
+    kinds: list[tuple[int, Iterable[str | bytes]]] = [
+        (1, nodes),
+        (2, [name]),
+        (5, weights),
+        (11, inputs),
+        (12, outputs),
+    ]
     return _message((number, content) for number, of_kind in kinds for content in of_kind)
 
 

@@ -11,10 +11,10 @@ from lapsvm.pipelines.fitting.fold_models import FoldModels
 from lapsvm.pipelines.fitting.refining.chains import TrainedModels
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.refinement import Refinement
-from lapsvm.pipelines.fitting.reviewed import Reviews
 from lapsvm.pipelines.fitting.tasks import FitTask
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import RefineSettings, Settings
+from lapsvm.pipelines.verdicts.reviewed import Reviews
 
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.denied import denial
 from lapsvm.pipelines.run.settings import TrainSettings
+from lapsvm.pipelines.verdicts.counting import denial
 
 from lapsvm.detection import Predictor
 

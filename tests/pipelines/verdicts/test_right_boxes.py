@@ -5,10 +5,8 @@ from statistics import fmean, pvariance
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.reviewed import ReviewedClass
-from lapsvm.pipelines.results.held_out import HeldOut
-from lapsvm.pipelines.results.verified import NO_EVIDENCE, Verified, score_evidence, share_interval, verified
-from lapsvm.pipelines.run.verdicts import Verdict
+from lapsvm.pipelines.verdicts.right_boxes import NO_EVIDENCE, Verified, score_evidence, share_interval, verified
+from lapsvm.pipelines.verdicts.verdict import Verdict
 from scipy.stats import hypergeom
 
 BOX = (10.0, 10.0, 50.0, 50.0)
@@ -19,11 +17,11 @@ def held_out(count, score=None, y=None):
     ones = np.ones(count)
     labels = (ones if y is None else np.asarray(y)).astype(np.int8)
     score = 0 * ones if score is None else np.asarray(score, dtype=np.float64)
-    return HeldOut(tuple(map(str, range(count))), labels, ones.astype(np.intp), score, boxes, ones)
+    return tuple(map(str, range(count))), labels, score, boxes
 
 
 def reviewed(*verdicts):
-    return ReviewedClass("cat", {one.picture: one for one in verdicts})
+    return {one.picture: one for one in verdicts}
 
 
 def said(picture, verdict, *boxes, order="random"):
@@ -68,16 +66,16 @@ def test_boxes_count_by_their_overlap_with_true_ones():
             said("4", "none"),
             said("5", "absent"),
         ),
-        held_out(6),
+        *held_out(6),
     )
     assert (figure.right, figure.of, figure.among) == (3, 5, 5)  # the picture without the class is none of them
 
 
 def test_chosen_pictures_and_those_without_a_held_out_box_never_count():
     chosen = said("0", "boxes", BOX, order="next")
-    assert verified(reviewed(chosen), held_out(2)) is None
-    assert verified(reviewed(said("7", "boxes", BOX)), held_out(2)) is None
-    figure = verified(reviewed(chosen, said("1", "none")), held_out(2))
+    assert verified(reviewed(chosen), *held_out(2)) is None
+    assert verified(reviewed(said("7", "boxes", BOX)), *held_out(2)) is None
+    figure = verified(reviewed(chosen, said("1", "none")), *held_out(2))
     assert (figure.right, figure.of) == (0, 1)
 
 
@@ -85,7 +83,7 @@ def test_a_picture_that_a_person_said_is_none_leaves_the_pictures_once():
     """Also after training, which makes its label negative."""
     verdicts = reviewed(said("0", "boxes", BOX), said("1", "absent"))
     for label in (1, -1):
-        assert verified(verdicts, held_out(5, y=[1, label, 1, 1, -1])).among == 3
+        assert verified(verdicts, *held_out(5, y=[1, label, 1, 1, -1])).among == 3
 
 
 def slow_evidence(right, drawn, score):
@@ -165,7 +163,7 @@ def test_the_figure_takes_the_scores_of_the_pictures_that_show_the_class():
     score, y = np.arange(40.0), np.where(np.arange(40) % 4 == 3, -1, 1)
     asked = [row for row in range(0, 40, 2) if y[row] > 0 and row != 8]
     verdicts = [said(str(row), *(("boxes", BOX) if row > 15 else ("none",))) for row in asked]
-    figure = verified(reviewed(*verdicts, said("8", "absent", order="next")), held_out(40, score, y))
+    figure = verified(reviewed(*verdicts, said("8", "absent", order="next")), *held_out(40, score, y))
     shown = [row for row in range(40) if y[row] > 0 and row != 8]
     places = np.array([shown.index(row) for row in asked])
     assert figure.scores == score_evidence(np.array(asked) > 15, places, score[shown])

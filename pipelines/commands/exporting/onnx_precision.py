@@ -10,8 +10,8 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.onnx_file import OnnxDetector
 
-from ..results.known_boxes import AnnotatedBoxes
-from ..run.progress import Reporter
+from ...results.known_boxes import AnnotatedBoxes
+from ...run.progress import Reporter
 from .onnx_comparison import Compared, Found, agreement, average_precisions
 
 FLOAT32, INT8 = "float32", "int8"

@@ -9,7 +9,7 @@ from lapsvm.bfloat16 import BFLOAT16, type_name
 from lapsvm.errors import DataError, NotFiniteError
 from lapsvm.testing.bags import BagsLaws
 
-from .windows import answers, drawn, write_run
+from ..windows import answers, drawn, write_run
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -23,59 +23,34 @@ from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
 from lapsvm.windows.proposals import FINE
 
-from ..cli.answer import Outcome
-from ..cli.parsing import check_in_folder
-from ..results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
-from ..run.context import RunContext
+from ...cli.answer import Outcome
+from ...cli.parsing import check_in_folder
+from ...results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
+from ...run.context import RunContext
 from . import onnx_precision
-from .export import checked_set
+from .annotations import checked_set
 from .onnx_comparison import COMPARED, EQUAL, Compared, compare_picture, summary
 from .onnx_precision import FLOAT32, INT8
 
 _Parts = tuple[FileContent, bytes, str, dict[str, str]]
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
-_ANNOTATIONS_ONLY = ("threshold", "per_class", "labelled_only", "copy")
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise OptionError if an option means nothing here, or the file is there, in no folder, or no ``*.onnx``."""
-    given = [f"--{name.replace('_', '-')}" for name in _ANNOTATIONS_ONLY if options[name] not in (None, False)]
-    if given:
-        raise OptionError(
-            f"option {given[0]} chooses boxes of annotations; the format onnx writes the detector itself."
-        )
-    to: Path = options["to"]
-    if to.suffix != ".onnx" or to.exists() or to.is_symlink():
-        raise OptionError(f"option --to must be a new file *.onnx for the format onnx, got {to}.")
-    check_in_folder("--to", to)
 
 
 def export_detector(options: Mapping[str, Any]) -> Outcome:
-    """Write the detectors of a run, with their network, as one ONNX file.
+    """Write the detectors of a run, with their network, as one ONNX file, compared on pictures of a set before.
 
-    Parameters
-    ----------
-    options : mapping
-        Of the verb ``export``. The file is compared on pictures of the set, by default the test set, or the training
-        set of a run without one.
-
-    Raises
-    ------
-    OptionError, SettingsError
-        If the extractor cannot be part of a file, the classes have different thresholds of suppression, there is no
-        such set, or an option means nothing here.
-    DataError
-        If the file's scores differ from the run's; then it is not written.
-    MissingError, DependencyError, WriteError
-        If the run has no models, a package is not installed, or the file cannot be written.
+    Raises OptionError or SettingsError if the extractor cannot be part of a file, the classes have different thresholds
+    of suppression, there is no such set, or the file is no new ``*.onnx``; DataError if the file's scores differ from
+    the run's, so that it is not written; and MissingError if the run has no models.
     """
-    _check_options(options)
     out, to = options["out"], options["to"]
+    if to.suffix != ".onnx" or to.exists() or to.is_symlink():
+        raise OptionError(f"option --to must be a new file *.onnx for the format onnx, got {to}.")
+    check_in_folder("--to", to)
     context = RunContext.opened(out, "export", options["root"], quiet=options["quiet"])
     reporter, chosen_set = context.reporter, checked_set(context, options["set_name"])
-    known = known_boxes(
-        BoxSource.of(context.stored, reporter.say), chosen_set
-    )  # refused before the comparison, which takes a minute
+    # refused before the comparison, which takes a minute
+    known = known_boxes(BoxSource.of(context.stored, reporter.say), chosen_set)
     predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
     network, name = _network(predictor, context.settings.features.extractors)
     parts = _content(predictor), network, name, _metadata(predictor, network, name)
@@ -86,9 +61,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     compared: list[Compared] = []
     with reporter.bar("compare", len(pictures), "pictures") as bar:
         for number, record in enumerate(pictures):
-            compared.append(
-                compare_picture(predictor, (detector, scorer), record, equal=number % (COMPARED // EQUAL) == 0)
-            )
+            is_equal = number % (COMPARED // EQUAL) == 0
+            compared.append(compare_picture(predictor, (detector, scorer), record, equal=is_equal))
             bar.step()
     classes = [detector.class_name for detector in predictor.detectors]
     lines = list(summary(compared, classes, known))

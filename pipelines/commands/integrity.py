@@ -1,4 +1,4 @@
-"""The files of a run that carry no checksum of their own, and which command makes what is damaged again."""
+"""Integrity of a run folder: the checks of its files, with and without checksums, and what makes damaged ones again."""
 
 import shlex
 from collections import Counter
@@ -7,14 +7,22 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from lapsvm.errors import DataError, LapsvmError
+from lapsvm.catalog import ImageRecord, pixel_hash
+from lapsvm.detection import Detector
+from lapsvm.errors import DataError, LapsvmError, ShardError
+from lapsvm.features import load_projection, read_header
 from lapsvm.files import read_regular
+from lapsvm.model_files import read_model
+from lapsvm.objectness.normal import FORMAT, VERSION
 
+from ..fitting.fold_models import FoldModels
 from ..fitting.history import read_history
+from ..results.held_out import HeldOut
 from ..run.checked_files import read_checked, read_json
+from ..run.dataset import moved, open_run_data
 from ..run.folder import STAMP, RunFolder
 from ..run.settings import IMPORTED, Settings
-from ..shards.jobs import FileCheck
+from ..shards.jobs import FileCheck, check_shard
 
 _VERBS = {
     **dict.fromkeys(("shards", "projection.safetensors", "normal.safetensors"), "extract"),
@@ -27,6 +35,59 @@ _VERBS = {
 _OF_MODELS = ("models", "heldout")
 _OF_NEXT = ("history.csv", "timings.json")
 """Files to which the next training, or the next command, adds; what they held is gone."""
+
+
+def signed_checks(run: RunFolder) -> Iterator[FileCheck]:
+    """Yield every file of the run that has a checksum, with the function that reads it."""
+    for path in [*_shards(run), *filter(run.files.owns, [run.drawn_windows])]:
+        yield path, check_shard
+    if run.projection.is_file():
+        yield run.projection, load_projection
+    if run.normal_map.is_file():
+        yield run.normal_map, partial(read_model, kind=FORMAT, version=VERSION)
+    kinds = (
+        (run.first_models, Detector.load),
+        (run.models, Detector.load),
+        (run.models_of_folds, FoldModels.load),
+        (run.held_out_scores, HeldOut.load),
+    )
+    for folder, read in kinds:
+        for path in sorted(folder.glob("*.safetensors")):
+            if run.files.lists(path):
+                yield path, read
+
+
+def lost_files(run: RunFolder) -> list[Path]:
+    """Return the shards, models and what they share that a command listed, and that are not there.
+
+    A copy of a run may be without any shards, or without any models.
+    """
+    kinds = [f"{name}/*.safetensors" for name in ("shards/*", "models") if any(run.path.glob(f"{name}/*.safetensors"))]
+    return run.files.lost(*kinds, run.normal_map.name, run.projection.name)
+
+
+def _shards(run: RunFolder) -> list[Path]:
+    """Return the shards of all sets, without files that lapsvm did not write."""
+    return [path for path in sorted(run.path.glob("shards/*/*.safetensors")) if run.files.lists(path)]
+
+
+def picture_checks(run: RunFolder, root: str | None, damaged: set[Path]) -> Iterator[FileCheck]:
+    """Yield the intact shards, with a function that compares their pictures with those of the data set."""
+    settings = moved(run.require_settings("verify --pictures"), root)
+    sets = open_run_data(settings.data, settings.seed).records
+    for path in _shards(run):
+        if path not in damaged:
+            yield path, partial(_compare, records={record.id: record for record in sets.get(path.parent.name, ())})
+
+
+def _compare(path: Path, records: dict[str, ImageRecord]) -> None:
+    """Raise ShardError if a picture of a shard has changed or is missing."""
+    header = read_header(path)
+    for image_id, stored in zip(header.image_ids, header.pixel_hashes, strict=True):
+        if image_id not in records:
+            raise ShardError(f"shard {path} holds picture {image_id}, which the data set has no longer.")
+        if pixel_hash(records[image_id].pixels()) != stored:
+            raise ShardError(f"shard {path} was made from another picture {image_id} than the data set has now.")
 
 
 def unsigned_checks(run: RunFolder) -> Iterator[FileCheck]:

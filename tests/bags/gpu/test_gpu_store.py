@@ -9,7 +9,7 @@ from lapsvm.errors import OptionError
 from lapsvm.latent import LatentProblem, PassCounts, fit_many
 from lapsvm.testing.bags import BagsLaws
 
-from .windows import answers, write_run
+from ..windows import answers, write_run
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

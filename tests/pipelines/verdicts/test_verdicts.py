@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.errors import DataError, MissingError, WriteError
 

@@ -11,7 +11,7 @@ from lapsvm.catalog import Pixels
 from lapsvm.detection import ScoredPicture
 from lapsvm.detection.map_colours import PICTURE_SHARE, map_colours, map_levels
 
-from .draw import LabelStyle, shown_name, write_drawing
+from .boxes import LabelStyle, shown_name, write_drawing
 
 _BAR = 0.3  # the width of the scale, as a share of the picture's
 _GREY, _WHITE = (24, 24, 24), (255, 255, 255)
@@ -39,7 +39,8 @@ def draw_heatmap(
     values : ndarray of 2 dimensions, or None
         The map over the whole picture, of any resolution, or None where there is none: then the picture is grey.
     title : str
-        In ASCII letters (see `lapsvm.pipelines.commands.draw.shown_name`); its beginning where the picture is narrow.
+        In ASCII letters (see `lapsvm.pipelines.commands.drawing.boxes.shown_name`); its beginning where the picture is
+        narrow.
     path : Path
         Its folder is created.
     scale : tuple of 2 float, default (0, 1)

@@ -1,4 +1,4 @@
-"""What a person said of pictures: ``RUN/verdicts.jsonl``, one JSON object a line.
+"""Verdicts of a person, and their file ``RUN/verdicts.jsonl``: one JSON object a line.
 
 A line is complete and synced before a verdict counts as saved, so a killed process loses nothing; it may leave a last
 line that is cut short. A later line of the same picture and class replaces an earlier one.
@@ -8,9 +8,9 @@ import json
 import math
 import os
 import shlex
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +19,8 @@ from lapsvm.errors import DataError, MissingError, SettingsError, WriteError
 from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, sync, unshare
 from lapsvm.ground_truth import Size
 
-from .folder import RunFolder
-from .limits import counted, listed, shown
+from ..run.folder import RunFolder
+from ..run.limits import listed, shown
 
 VERDICTS = ("boxes", "none", "absent", "skip")
 ORDERS = ("random", "next")
@@ -63,6 +63,24 @@ class Verdict:
     pixels: str = ""
     order: str = "next"
     seconds: float | None = None
+
+    @property
+    def rejected(self) -> tuple[Box, ...]:
+        """The boxes that hold no object: those that were shown, if none of them is right and none was drawn."""
+        return self.candidates if self.verdict == "none" else ()
+
+    @property
+    def counts_in_figures(self) -> bool:
+        """Whether it says of a picture that was drawn at random, and shows the class, which boxes are right."""
+        return self.order == "random" and self.verdict in ("boxes", "none")
+
+    def is_of(self, pixel_hash: str) -> bool:
+        """Return whether the picture had these pixels when the person saw it, as far as the verdict knows."""
+        return self.pixels in ("", pixel_hash)
+
+    def fault(self, size: Size | None) -> str:
+        """Return what is wrong with its true or rejected boxes in a picture of this width and height; "" if nothing."""
+        return next(filter(None, box_faults(self.boxes or self.rejected, size)), "")
 
     def label(self, y: int) -> int:
         """Return the label of the picture after the verdict: +1, -1, or `y` where it settles none."""
@@ -111,6 +129,10 @@ class VerdictLog:
         """Return picture -> verdict of a class, "skip" included."""
         return self.by_class.get(name, {})
 
+    def __iter__(self) -> Iterator[Verdict]:
+        """Yield the verdicts of all classes."""
+        return chain.from_iterable(of_class.values() for of_class in self.by_class.values())
+
     @property
     def damage(self) -> str:
         """A sentence that names the damaged lines; "" if there are none."""
@@ -121,12 +143,8 @@ class VerdictLog:
 def read_verdicts(path: Path) -> VerdictLog:
     """Return the verdicts of a file, none if it is not there.
 
-    Lines that are no verdict are left out and counted. The last line may be cut short, without a count.
-
-    Raises
-    ------
-    MissingError
-        If the file is no regular file, or cannot be read.
+    Lines that are no verdict are left out and counted. The last line may be cut short, without a count. Raises
+    MissingError if the file is no regular file, or cannot be read.
     """
     found: dict[str, dict[str, Verdict]] = {}
     damaged = []
@@ -155,59 +173,10 @@ def _lines(path: Path) -> Iterator[bytes]:
             raise MissingError(f"verdicts {path} cannot be read: {error.strerror or error}.") from None
 
 
-def verdict_fault(verdict: Verdict, size: Size | None) -> str:
-    """Return what is wrong with the boxes that a verdict settles, in a picture of this width and height; "" if nothing.
-
-    These are the true ones, or those that were rejected.
-    """
-    settled = verdict.boxes or (verdict.candidates if verdict.verdict == "none" else ())
-    return next(filter(None, box_faults(settled, size)), "")
-
-
-def usable_verdicts(
-    verdicts: Iterable[Verdict], classes: Collection[str], size_of: Callable[[Verdict], Size | None]
-) -> tuple[list[Verdict], list[str]]:
-    """Return the verdicts of a run's classes whose boxes lie in their pictures, and sentences on the others.
-
-    Parameters
-    ----------
-    verdicts : iterable of Verdict
-    classes : collection of str
-    size_of : callable
-        Returns width and height of a verdict's picture; None if they are not known.
-    """
-    kept, others = list[Verdict](), list[Verdict]()
-    faults = defaultdict[tuple[str, str], list[str]](list)
-    for one in verdicts:
-        if one.class_name not in classes:
-            others.append(one)
-        elif fault := verdict_fault(one, size_of(one)):
-            faults[one.class_name, fault].append(one.picture)
-        else:
-            kept.append(one)
-    return kept, [
-        *of_no_class(others),
-        *(
-            note
-            for (name, fault), pictures in faults.items()
-            for note in counted(pictures, f"verdicts of {name!r} {fault} are left out")
-        ),
-    ]
-
-
-def of_no_class(verdicts: Collection[Verdict]) -> list[str]:
-    """Return a sentence on verdicts of classes that a run lacks, in a list; an empty list for none."""
-    names = listed(sorted({repr(one.class_name) for one in verdicts}))
-    return [f"{len(verdicts):,} verdicts are of classes that the run lacks and are left out: {names}"] if names else []
-
-
 def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
     """Append verdicts to a file and sync it; a last line that was cut short keeps a line of its own.
 
-    Raises
-    ------
-    WriteError
-        If the system fails to write. What was written before is still there.
+    Raises WriteError if the system fails to write. What was written before is still there.
     """
     content = "".join(verdict.line() for verdict in verdicts).encode()
     unshare(path)
@@ -227,27 +196,16 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
         raise WriteError(f"verdicts {path} could not be written: {error.strerror or error}.") from error
 
 
-def merge_verdicts(run: RunFolder, path: Path, usable: Callable[[Iterable[Verdict]], list[Verdict]]) -> list[Verdict]:
-    """Append the usable verdicts of a file that the run does not have yet, and return them.
+def given_verdicts(path: Path) -> list[Verdict]:
+    """Return the verdicts of a file that a user names.
 
-    They replace those of the run on the same picture and class. `usable` says which those of the file are.
-
-    Raises
-    ------
-    MissingError
-        If the file is not there.
-    DataError
-        If a line of it is damaged; then nothing is taken.
-    SettingsError
-        If the run's file of verdicts is another program's.
-    WriteError
-        If they could not be saved.
+    Raises MissingError if the file is not there, DataError if a line of it is none.
     """
     check_regular(path, "verdicts")
     given = read_verdicts(path)
     if given.damaged or (path.stat().st_size and not given.by_class):
         raise DataError(f"{path} must hold verdicts alone; {given.damage or 'it holds none.'}")
-    return add_verdicts(run, usable(one for of_class in given.by_class.values() for one in of_class.values()))
+    return list(given)
 
 
 def check_own_verdicts(run: RunFolder) -> None:
@@ -266,7 +224,7 @@ def check_own_verdicts(run: RunFolder) -> None:
 
 
 def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Append the verdicts that a run does not have yet, and return them.
+    """Append the verdicts that a run does not have yet, in place of earlier ones, and return them.
 
     Raises SettingsError if the run's file of verdicts is another program's, WriteError if they could not be saved.
     """

@@ -1,0 +1,1 @@
+"""Pictures with boxes and maps drawn, and the files that they become."""
