@@ -1,10 +1,11 @@
-"""Binary data sets from a user's folder, in the LIBSVM format or as the UCI's table."""
+"""Binary data sets from a user's folder, in the LIBSVM format or as the UCI's table, with their official split."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.io import loadmat
 from sklearn.datasets import load_svmlight_files
 
 from lapsvm.arrays import Array
@@ -13,6 +14,9 @@ from lapsvm.files import check_regular
 
 TABLES = ("spambase",)
 """Sets that come as a table `<name>.data`: numbers separated by commas, the class (0 or 1) last."""
+
+SPLIT_SUFFIX = "_toppush_official_split.mat"
+"""Suffix of the file with the arrays Xtr, ytr, Xte, yte of a set."""
 
 
 class Samples(NamedTuple):
@@ -35,6 +39,22 @@ def read_set(root: Path, name: str) -> Samples:
     except ValueError as error:
         raise DataError(f"{paths[0]} must be in the LIBSVM format, got {error}.") from error
     return _stacked(paths[0], read[0::2], read[1::2])
+
+
+def read_official_split(root: Path, name: str) -> tuple[Samples, Samples] | None:
+    """Return the official training and test samples of a set; None without a file of them."""
+    path = root / f"{name}{SPLIT_SUFFIX}"
+    if not path.is_file():
+        return None
+    try:
+        arrays = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+    except Exception as error:
+        raise DataError(f"{path} must be a readable .mat file, got {error}.") from error
+    if set(arrays) < {"Xtr", "ytr", "Xte", "yte"}:
+        raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(arrays)))}.")
+    X, y = ([arrays[f"{name}{part}"] for part in ("tr", "te")] for name in "Xy")
+    training, test = (Samples(_dense(of), _signs(path, labels.ravel())) for of, labels in zip(X, y, strict=True))
+    return training, test
 
 
 def scaled(training: Any, test: Any) -> tuple[Any, Any]:
@@ -76,3 +96,7 @@ def _signs(path: Path, y: Array) -> Array:
     if len(classes) != 2:
         raise DataError(f"{path} must hold two classes, got {len(classes)}.")
     return np.where(y == classes[1], 1, -1)
+
+
+def _dense(X: Any) -> Any:
+    return X if isinstance(X, np.ndarray) else X.toarray()

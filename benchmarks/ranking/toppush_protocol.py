@@ -12,7 +12,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -23,11 +22,11 @@ from lapsvm.pipelines.cli.parsing import split_names
 from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Bar, Reporter
-from libsvm_sets import Samples, read_set, scaled
+from libsvm_sets import Samples, read_official_split, read_set, scaled
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.svm import LinearSVC
-from toppush_table import as_markdown, summary
+from toppush_table import OFFICIAL, as_markdown, summary
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
@@ -71,9 +70,12 @@ LEARNERS: dict[str, Callable[[float], Any]] = {
     "toppush": TopPush,
     "toppush_early": EarlyTopPush,
     "ranksvm_ap": lambda C: RankSVM("ap", C=C),
+    "ranksvm_pos_at_top": lambda C: RankSVM("pos_at_top", C=C),
     "logistic_regression": lambda C: LogisticRegression(C=C, max_iter=1000),
     "linear_svm": lambda C: LinearSVC(C=C, dual=False, class_weight="balanced"),
 }
+
+DEFAULT_LEARNERS = [name for name in LEARNERS if name != "ranksvm_pos_at_top"]
 
 
 class Split(NamedTuple):
@@ -121,8 +123,8 @@ def _best_parameter(learner: Callable[[float], Any], X: Any, y: Array, seed: int
 
 
 def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]]:
-    """Yield a function for each of `count` random splits of a set."""
-    samples = read_set(root, name)
+    """Yield a function for each split of a set: the official split, if there is one, then `count` random splits."""
+    official, samples = read_official_split(root, name), read_set(root, name)
     if min(np.bincount(samples.y > 0, minlength=2)) < 2 * FOLDS:
         raise DataError(f"{name} must hold {2 * FOLDS} samples of each class or more, for the folds of a split.")
 
@@ -131,7 +133,10 @@ def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]
         X = scaled(*(samples.X[rows] for rows in indices))
         return Split(str(seed), *(Samples(part, samples.y[rows]) for part, rows in zip(X, indices, strict=True)))
 
-    yield from (partial(random, seed) for seed in range(count))
+    if official is not None:
+        yield lambda: Split(OFFICIAL, *official)
+    for seed in range(count):
+        yield lambda seed=seed: random(seed)  # type: ignore[misc]
 
 
 def run(root: Path, out: Path, sets: list[str], count: int, learners: list[str]) -> dict[str, Any]:
@@ -158,7 +163,7 @@ def _measure_split(split: Split, done: dict[str, Any], learners: list[str], bar:
             with one_blas_thread(), warnings.catch_warnings():
                 # w = 0 and unfinished fits at odd values of the grid are part of the search
                 warnings.simplefilter("ignore")
-                rows[learner] = measured(LEARNERS[learner], split, int(split.name))
+                rows[learner] = measured(LEARNERS[learner], split, int(split.name) if split.name != OFFICIAL else 0)
     bar.step(note=split.name)
 
 
@@ -193,7 +198,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for toppush.json and toppush.md.", **PATH)],
     sets: Annotated[str, typer.Option(help="Data sets, separated by commas.")] = "spambase,diabetes,w8a,a9a",
     splits: Annotated[int, typer.Option(min=0, help="Random splits of each set.")] = 30,
-    learners: Annotated[str, typer.Option(help="Learners, separated by commas.")] = ",".join(LEARNERS),
+    learners: Annotated[str, typer.Option(help="Learners, separated by commas.")] = ",".join(DEFAULT_LEARNERS),
 ) -> None:
     """Repeat the table of TopPush; a second call resumes an interrupted one."""
     run(root, out, split_names("option --sets", sets), splits, split_names("option --learners", learners, LEARNERS))

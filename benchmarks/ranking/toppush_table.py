@@ -8,7 +8,7 @@ import numpy as np
 from lapsvm.evaluation import paired_t_test
 from lapsvm.report import markdown_table
 
-BASE = "toppush"
+OFFICIAL, BASE = "official", "toppush"
 LEVEL = 0.1  # significance of marked differences, as in the paper
 OVERLAP = 0.5
 """Test samples per training sample: the corrected test needs it, because random splits share training samples."""
@@ -17,6 +17,7 @@ TITLES = {
     "toppush": "TopPush",
     "toppush_early": "TopPush, stopped early",
     "ranksvm_ap": "RankSVM, AP",
+    "ranksvm_pos_at_top": "RankSVM, Pos@Top",
     "logistic_regression": "logistic regression",
     "linear_svm": "linear SVM, balanced",
 }
@@ -30,13 +31,18 @@ Splits = Mapping[str, Mapping[str, Any]]
 
 
 def summary(sets: Mapping[str, Splits], measures: list[str]) -> dict[str, Any]:
-    """Return the size of each set and the figures of each learner on its splits."""
+    """Return the size of each set and the figures of each learner on the official and the random splits."""
     return {name: _of_set(splits, measures) for name, splits in sets.items() if splits}
 
 
 def _of_set(splits: Splits, measures: list[str]) -> dict[str, Any]:
-    learners = {key: _of_learner(splits, key, measures) for key in TITLES if _values(splits, key, "ap")}
-    return {"size": next(iter(splits.values()))["size"], "random": learners}
+    drawn = {name: rows for name, rows in splits.items() if name != OFFICIAL}
+    entry: dict[str, Any] = {"size": next(iter(splits.values()))["size"]}
+    if OFFICIAL in splits:
+        entry[OFFICIAL] = {key: row for key, row in splits[OFFICIAL].items() if key in TITLES}
+    if drawn:
+        entry["random"] = {key: _of_learner(drawn, key, measures) for key in TITLES if _values(drawn, key, "ap")}
+    return entry
 
 
 def _values(splits: Splits, learner: str, measure: str) -> dict[str, float]:
@@ -77,19 +83,27 @@ def as_markdown(table: Mapping[str, Any], measures: list[str]) -> str:
 
 
 def _section(name: str, entry: Mapping[str, Any], measures: list[str]) -> list[str]:
-    """Return the lines of one set: a row per learner."""
+    """Return the lines of one set: the tables of the random splits and of the official split."""
     training, test, features = entry["size"]
-    base = entry["random"].get(BASE, {})
-    title = f"{base['splits']} random splits" if base else "random splits"
-    rows = [
-        [TITLES[key], *(_cell(row[measure], base.get(measure)) for measure in measures), row["cpu_s"]]
-        for key, row in entry["random"].items()
-    ]
-    table = markdown_table([title, *(HEADS[measure] for measure in measures), "CPU s"], rows)
-    lines = [f"## {name}", "", f"{training} training and {test} test samples, {features} features.", "", table]
+    lines = [f"## {name}", "", f"{training} training and {test} test samples, {features} features.", ""]
+    random = entry.get("random", {})
+    base = random.get(BASE, {})
+    if random:
+        title = f"{base['splits']} random splits" if base else "random splits"
+        cells = {key: [_cell(row[name], base.get(name)) for name in measures] for key, row in random.items()}
+        lines.append(_table(title, measures, random, cells))
+    if OFFICIAL in entry:
+        cells = {key: [row[name] for name in measures] for key, row in entry[OFFICIAL].items()}
+        lines.append(_table("the official split", measures, entry[OFFICIAL], cells))
     if base.get("at_zero"):
         lines += [f"On {base['at_zero']} of the random splits w = 0 is TopPush's minimum at the chosen parameter.", ""]
     return lines
+
+
+def _table(title: str, measures: list[str], rows: Mapping[str, Any], cells: Mapping[str, list[Any]]) -> str:
+    """Return one table: a row per learner."""
+    lines = [[TITLES[key], *cells[key], row["cpu_s"]] for key, row in rows.items()]
+    return markdown_table([title, *(HEADS[measure] for measure in measures), "CPU s"], lines)
 
 
 def _cell(figure: Mapping[str, Any], base: Mapping[str, Any] | None) -> str:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import toppush_protocol as toppush
 from lapsvm.pipelines.run.ownership import table_files
-from libsvm_sets import read_set, scaled
+from libsvm_sets import read_official_split, read_set, scaled
+from scipy import sparse
+from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
 from lapsvm.errors import DataError, LapsvmError
@@ -65,12 +67,23 @@ def test_a_run_goes_on_where_it_was_stopped(root, tmp_path):
     assert set(more["0"]) == {"size", *LEARNERS}
 
 
-def test_a_table_of_commas_has_its_class_last(root):
+def test_the_official_split_is_a_row_of_its_own(root, tmp_path):
     X, y = samples()
     np.savetxt(root / "spambase.data", np.c_[X, y > 0], delimiter=",")
-    read = read_set(root, "spambase")
-    np.testing.assert_array_equal(read.X, X)
-    np.testing.assert_array_equal(read.y, y)
+    parts = {
+        "Xtr": sparse.csc_matrix(X[:60]),
+        "ytr": y[:60, None],
+        "Xte": sparse.csc_matrix(X[60:]),
+        "yte": y[60:, None],
+    }
+    savemat(root / "spambase_toppush_official_split.mat", parts)
+    training, test = read_official_split(root, "spambase")
+    np.testing.assert_array_equal(training.X, X[:60])
+    np.testing.assert_array_equal(test.y, y[60:])
+    np.testing.assert_array_equal(read_set(root, "spambase").y, y)
+    table = toppush.run(root, tmp_path / "out", ["spambase"], 0, ["logistic_regression"])
+    assert set(table["splits"]["spambase"]) == {"official"}
+    assert "| the official split " in (tmp_path / "out" / "toppush.md").read_text(encoding="utf-8")
 
 
 def test_dense_features_are_scaled_by_the_training_part_alone():
