@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lapsvm.errors import OptionError, StageError
+from lapsvm.errors import OptionError
 from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 from lapsvm.report import cell_text
 
@@ -137,9 +137,10 @@ def alternate(
 
 
 def print_gpu(torch: Any) -> None:
-    """Print which GPUs the module torch sees, and its version; StageError where it sees none."""
+    """Print which GPUs the module torch sees, and its version; where it sees none, say so and end the command."""
     if not torch.cuda.is_available():
-        raise StageError("this command needs a GPU, and torch sees none.")
+        typer.echo("Skipped: this command needs a GPU, and torch sees none.")
+        raise typer.Exit
     typer.echo(f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, torch {torch.__version__}\n")
 
 
