@@ -83,7 +83,7 @@ class ReviewSession:
     # ---- what the page asks ----
     def overview(self) -> list[dict[str, Any]]:
         """Return name, number of undecided pictures, figure and learning of every class."""
-        left = [sum(self._verdict(review, row) is None for row in review.rows) for review in self.classes]
+        left = [sum(1 for _ in self.open_rows(review)) for review in self.classes]
         return [
             {"name": review.name, "left": left[index], **self._state(index)}
             for index, review in enumerate(self.classes)
@@ -113,7 +113,6 @@ class ReviewSession:
         """
         version = self.classes[index].version
         review, candidates, (height, width) = self._asked(index, row, version)
-        said = self._verdict(review, row)
         return {
             "n": row,
             "version": version,
@@ -121,8 +120,7 @@ class ReviewSession:
             "width": width,
             "height": height,
             "candidates": candidates,
-            "verdict": None if said is None else said.verdict,
-            "boxes": [] if said is None else [list(box) for box in said.boxes],
+            **_answered(self._verdict(review, row)),
         }
 
     def _asked(self, index: int, row: int, version: int) -> tuple[ClassReview, list[list[float]], tuple[int, int]]:
@@ -159,7 +157,7 @@ class ReviewSession:
 
     # ---- what the page says ----
     def record(self, entry: object) -> dict[str, Any]:
-        """Check a verdict of the page, append it to the file, and return figure and learning that follow.
+        """Check a verdict of the page, append it to the file, and return figure and learning, and what it "replaced".
 
         "version" says whose boxes the person saw, by default those of now. With "undo" a verdict comes back as it was.
 
@@ -190,11 +188,12 @@ class ReviewSession:
             )
         with self._lock:
             verdict = review.restored(verdict) if entry.get("undo") is True else verdict
+            replaced = self._verdict(review, row)
             append_verdicts(self.stored.folder.verdicts_file, [verdict])
             review.take(verdict)
         if self.learning is not None:
             self.learning.notice(index)
-        return self._state(index)
+        return {**self._state(index), "replaced": _answered(replaced)}
 
     def _verdict(self, review: ClassReview, row: int) -> Verdict | None:
         return review.verdicts.get(self.ids[row])
@@ -202,6 +201,11 @@ class ReviewSession:
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
         return jpeg(run_pixels(self._records[row], self.hashes[row]), side)
+
+
+def _answered(said: Verdict | None) -> dict[str, Any]:
+    """Return what was said of a picture, as the page takes it."""
+    return {"verdict": said and said.verdict, "boxes": [list(box) for box in said.boxes] if said else []}
 
 
 def jpeg(pixels: Pixels, side: int) -> bytes:

@@ -9,7 +9,9 @@ import math
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -183,17 +185,28 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
     try:
         is_new = not is_named(path)
         flags = open_flags("O_RDWR", "O_CREAT", "O_APPEND", "O_NOFOLLOW", "O_CLOEXEC")
-        with os.fdopen(os.open(path, flags, 0o666), "ab+") as file:
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                content = content if file.read(1) == b"\n" else b"\n" + content
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        with os.fdopen(os.open(path, flags, 0o666), "ab+", buffering=0) as file:
+            _append_lines(file, content)
         if is_new:
             sync(path.parent)
     except OSError as error:
         raise WriteError(f"verdicts {path} could not be written: {error.strerror or error}.") from error
+
+
+def _append_lines(file: FileIO, content: bytes) -> None:
+    """Append lines to a file and sync it; where that fails, its content is what it was."""
+    end = file.tell()
+    if end:
+        file.seek(-1, os.SEEK_END)
+        content = content if file.read(1) == b"\n" else b"\n" + content
+    try:
+        while content:
+            content = content[file.write(content) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(end)
+        raise
 
 
 def given_verdicts(path: Path) -> list[Verdict]:
@@ -224,17 +237,21 @@ def check_own_verdicts(run: RunFolder) -> None:
 
 
 def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Append the verdicts that a run does not have yet, in place of earlier ones, and return them.
+    """Append the verdicts that a run does not have yet, and return them; "skip" says nothing and replaces none.
 
     Raises SettingsError if the run's file of verdicts is another program's, WriteError if they could not be saved.
     """
     present = read_verdicts(run.verdicts_file)
-    new = [one for one in verdicts if present.of_class(one.class_name).get(one.picture) != one]
+    new = [one for one in verdicts if _is_news(one, present.of_class(one.class_name).get(one.picture))]
     if new:
         check_own_verdicts(run)
         run.files.claim([run.verdicts_file])
         append_verdicts(run.verdicts_file, new)
     return new
+
+
+def _is_news(given: Verdict, present: Verdict | None) -> bool:
+    return given != present and (given.verdict != "skip" or present is None)
 
 
 def _is_verdict(entry: Mapping[str, Any]) -> bool:

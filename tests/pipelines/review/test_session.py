@@ -70,6 +70,23 @@ def test_verdicts_are_there_when_a_review_begins_again(session, run_copy):
     assert again.overview()[0]["left"] == len(again.queue(0)) - 1
 
 
+def test_a_picture_whose_verdict_was_taken_back_is_left_to_look_at(session):
+    row = session.classes[0].rows[0]
+    for verdict in ("absent", "skip"):
+        session.record({"class": 0, "n": row, "verdict": verdict})
+    assert session.overview()[0]["left"] == len(session.queue(0))
+
+
+def test_a_verdict_is_answered_with_the_one_that_it_replaces(session):
+    row = session.classes[0].rows[0]
+    box = session.item(0, row)["candidates"][0]
+    said = [{"verdict": "boxes", "boxes": [box]}, {"verdict": "absent"}, {"verdict": "none"}]
+    replaced = [session.record({"class": 0, "n": row, **one})["replaced"] for one in said]
+    assert replaced == [
+        {"verdict": None, "boxes": []}, {"verdict": "boxes", "boxes": [box]}, {"verdict": "absent", "boxes": []}
+    ]  # fmt: skip
+
+
 def test_verdicts_of_unknown_and_changed_pictures_are_not_used(session, run_copy):
     one = session.classes[0]
     named = Verdict(session.ids[one.rows[0]], one.name, "none", order="random", pixels="0" * 32)
@@ -127,6 +144,15 @@ def test_merged_verdicts_replace_those_of_the_run_once(session, run_copy, tmp_pa
     assert "must hold verdicts alone" in refused("review", "--out", run_copy, "--merge", run_copy / "run.toml")
     assert "is not there" in refused("review", "--out", run_copy, "--merge", tmp_path / "gone")
     assert (run_copy / "verdicts.jsonl").read_bytes() == before
+
+
+def test_a_merged_skip_replaces_no_verdict(session, run_copy, tmp_path, command):
+    session.record({"class": 0, "n": session.classes[0].rows[0], "verdict": "absent"})
+    name, picture = session.classes[0].name, session.ids[session.classes[0].rows[0]]
+    append_verdicts(tmp_path / "other.jsonl", [Verdict(picture, name, "skip")])
+    said = command("review", "--out", run_copy, "--merge", tmp_path / "other.jsonl")
+    assert "review: 0 new verdicts" in said.err + said.out
+    assert read_verdicts(run_copy / "verdicts.jsonl").of_class(name)[picture].verdict == "absent"
 
 
 def test_a_file_of_another_program_gets_no_verdicts(run_copy, refused):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 
 import pytest
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
@@ -112,3 +113,16 @@ def test_a_million_verdicts_are_read(tmp_path):
 def test_a_verdict_says_what_is_wrong_with_it():
     with pytest.raises(DataError, match=r"^a verdict must be a JSON object .* verdict \(boxes, none, absent, skip\)"):
         Verdict.parsed({"picture": "a", "class": "b", "verdict": "no"})
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path):
+    path, first = tmp_path / "verdicts.jsonl", Verdict("a", "cat", "none")
+    append_verdicts(path, [first])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))  # the system then writes a part
+    try:
+        with pytest.raises(WriteError, match="could not be written"):
+            append_verdicts(path, [Verdict("b", "cat", "absent")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == first.line()
