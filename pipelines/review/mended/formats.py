@@ -185,13 +185,14 @@ def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
 
 def _label_studio_boxes(region: Mapping[str, Any]) -> list[MendedBox]:
     """Return a box for each label of a region; none for what is no shape, such as a choice."""
-    kind, value = str(region.get("type")), region["value"]
+    kind = str(region.get("type"))
     if kind in _NO_SHAPES:
         return []
     if kind in ("rectangle", "labels"):
         return [MendedBox("", (), APART)]
     if kind != "rectanglelabels":
         return [MendedBox("", (), shape_fault(kind.removesuffix("labels") or kind))]
+    value = region["value"]
     labels = value.get("rectanglelabels")
     if not isinstance(labels, list) or not labels:
         return [MendedBox("", (), NO_LABEL)]
