@@ -1,7 +1,8 @@
 "use strict";
 // The page of `lapsvm review`. `transport` is the server that wrote it, or, in a page that was mailed, its own data.
 (() => {
-  const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700;
+  const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700, LATE = 1000;
+  const SLIP = 6, WAITING = "Waiting for the server...";  // pixels of the screen
   const $ = (id) => document.getElementById(id);
   const embedded = $("data") && JSON.parse($("data").textContent);
   const transport = embedded ? fromFile(embedded) : fromServer();
@@ -17,6 +18,7 @@
       } catch {
         throw new Error("the server has ended, so nothing more is saved; run lapsvm review again and open its address");
       }
+      if (reply.status === 404) throw new Error("this page is of a review that has ended, so nothing more is saved; open the address that lapsvm review prints");
       if (!reply.ok) {
         const text = (await reply.text()).trim().replace(/\.$/, "") || `the server says ${reply.status}`;
         throw Object.assign(new Error(text), { unusable: reply.status === 409 });
@@ -33,6 +35,7 @@
       return loaded.get(n);
     };
     return {
+      end: "Every class is done: end the review with Ctrl-C in its terminal, which then says how to train on your verdicts.",
       classes: async () => (await answer("state")).json(),
       queue: async (c) => (await answer(`queue/${c}`)).json(),
       item: async (c, n) => ({ ...(await (await answer(`item/${c}/${n}`)).json()), source: await picture(n) }),
@@ -45,6 +48,7 @@
     const saved = new Map();  // class and picture -> the line of the file
     let fresh = 0;
     const key = (c, n) => `${c} ${n}`;
+    const said = (c, n) => ({ verdict: saved.get(key(c, n))?.verdict ?? null, boxes: saved.get(key(c, n))?.boxes ?? [] });
     try {  // a second copy only: where pages are files, browsers may forget or forbid it
       for (const [name, line] of JSON.parse(localStorage.getItem(data.key) || "[]")) saved.set(name, line);
     } catch { /* the download is what counts */ }
@@ -60,19 +64,21 @@
     });
     addEventListener("beforeunload", (event) => { if (fresh) event.preventDefault(); });
     return {
-      classes: async () => data.classes,
+      end: "Every class is done: download the verdicts, and send the file back.",
+      classes: async () => data.classes.map((one, c) => ({ ...one, left: data.queues[c].filter(({ n }) => !saved.has(key(c, n))).length })),
       queue: async (c) => data.queues[c].map((one) => ({ n: one.n, verdict: saved.get(key(c, one.n))?.verdict ?? null })),
       item: async (c, n) => {
-        const one = data.queues[c].find((other) => other.n === n), line = saved.get(key(c, n));
-        return { ...one, source: data.pictures[n], verdict: line?.verdict ?? null, boxes: line?.boxes ?? [] };
+        const one = data.queues[c].find((other) => other.n === n);
+        return { ...one, source: data.pictures[n], ...said(c, n) };
       },
       save: async ({ class: c, n, verdict, boxes, seconds }) => {
-        const one = data.queues[c].find((other) => other.n === n);
-        saved.set(key(c, n), { picture: one.picture, pixels: one.pixels, class: data.classes[c].name, verdict, boxes,
+        const one = data.queues[c].find((other) => other.n === n), replaced = said(c, n);
+        if (verdict === "skip") saved.delete(key(c, n));
+        else saved.set(key(c, n), { picture: one.picture, pixels: one.pixels, class: data.classes[c].name, verdict, boxes,
           order: one.order, candidates: one.candidates, seconds });
         fresh += 1;
         try { localStorage.setItem(data.key, JSON.stringify([...saved])); } catch { /* as above */ }
-        return { figure: `${saved.size} verdicts to download` };
+        return { figure: `${saved.size} verdicts to download`, replaced };
       },
     };
   }
@@ -85,7 +91,13 @@
   async function guarded(work) {
     if (state.busy) return;
     state.busy = true;
-    try { await work(); problem(null); } catch (error) { problem(error); } finally { state.busy = false; }
+    const late = setTimeout(() => say(WAITING), LATE);
+    state.job = work().then(() => problem(null), problem).finally(() => {
+      clearTimeout(late);
+      if ($("said").textContent === WAITING) say("");
+      state.busy = false;
+    });
+    await state.job;
   }
 
   async function openClass(index) {
@@ -101,30 +113,45 @@
     for (;;) {
       const after = state.queue.findIndex((one, place) => place > state.place && isOpen(one));
       const place = after >= 0 ? after : state.queue.findIndex(isOpen);
-      $("empty").hidden = place >= 0;
-      $("review").hidden = place < 0 && !state.item;
-      try {
-        if (place < 0) { say("Every picture of this class is decided."); progress(); }
-        else if (!(await show(place, true))) continue;  // decided meanwhile in another window
-        break;
-      } catch (error) {
-        if (!error.unusable) throw error;
-        state.queue[place].verdict = "unusable";
-        unusable.push(error.message);
-      }
+      if (place < 0 ? await end() : await showUsable(place, unusable, true)) break;
     }
     if (unusable.length) throw new Error(unusable.join("; "));
   }
 
-  async function show(place, isOpenAlone = false) {  // returns whether the picture is shown
+  async function end() {  // no picture is left, so none is shown: a key too many would change its verdict
+    const left = (await transport.classes()).filter((one, index) => one.left && index !== state.at).map((one) => one.name);
+    Object.assign(state, { item: null, place: state.queue.length, more: false, drawing: false, drawn: null });
+    say(`No picture of this class is left to look at. ${left.length ? `Choose another above: ${left.join(", ")}.` : transport.end}`);
+    appear();
+    return true;
+  }
+
+  function appear() {
+    for (const id of ["views", "verdict"]) $(id).hidden = !state.item;
+    $("help").hidden = true;
+    progress();
+    standing();
+  }
+
+  async function showUsable(place, unusable, isOpenAlone = false) {  // a picture that cannot be shown is marked and named
+    try {
+      return await show(place, isOpenAlone);
+    } catch (error) {
+      if (!error.unusable) throw error;
+      state.queue[place].verdict = "unusable";
+      unusable.push(error.message);
+      return false;
+    }
+  }
+
+  async function show(place, isOpenAlone = false) {  // returns false if it was decided meanwhile in another window
     const one = state.queue[place], item = await transport.item(state.at, one.n);
     one.verdict = item.verdict;
     if (isOpenAlone && !isOpen(one)) return false;
     Object.assign(state, { place, item, taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0,
       shownAt: performance.now() });
+    appear();
     draw();
-    progress();
-    standing();
     for (const one of state.queue.slice(place + 1, place + 1 + AHEAD)) transport.item(state.at, one.n).catch(() => {});
     return true;
   }
@@ -132,7 +159,7 @@
   // ---- learning: the picture that is looked at stays as it is, the next ones have the new boxes ----
   function standing() {  // figure, learning and advice of the class
     const one = state.classes[state.at] || {}, isShown = state.item && state.item.version >= one.version;
-    const news = one.learned ? (isShown ? ": these boxes are new" : ": the next boxes are new") : "";
+    const news = one.learned && state.item ? (isShown ? ": these boxes are new" : ": the next boxes are new") : "";
     write("figure", one.figure || "");
     write("learning", `${one.learning || ""}${news}${one.advice ? `; ${one.advice}` : ""}`);
   }
@@ -151,9 +178,10 @@
   }
 
   function progress() {
-    const decided = state.queue.filter((one) => !isOpen(one)).length, left = state.queue.length - decided;
+    const usable = state.queue.filter((one) => one.verdict !== "unusable"), left = usable.filter(isOpen).length;
+    const decided = usable.length - left;
     const mean = state.times.length ? state.times.reduce((sum, one) => sum + one, 0) / state.times.length : null;
-    const drawn = state.queue.filter((one) => one.random), seen = drawn.filter((one) => !isOpen(one)).length;
+    const drawn = usable.filter((one) => one.random), seen = drawn.filter((one) => !isOpen(one)).length;
     const first = drawn.length && seen < drawn.length ? `${seen} of the first ${drawn.length} looked at, ` : "";
     const pace = mean === null ? "" : `; ${mean.toFixed(1)} s a picture`;
     $("progress").textContent = `${first}${decided} decided, ${left} left${pace}`;
@@ -170,7 +198,7 @@
   function draw() {
     const { item } = state, all = [...item.candidates.map((box, index) => ({ box, kind: KINDS[index], label: `${index + 1}` }))];
     const extra = state.taken.filter((box) => !item.candidates.includes(box));
-    extra.push(...(item.boxes || []).filter((box) => !item.candidates.some((other) => same(other, box))));
+    extra.push(...item.boxes.filter((box) => !item.candidates.some((other) => same(other, box))));
     if (state.drawn) extra.push(state.drawn);
     all.push(...extra.map((box) => ({ box, kind: "drawn", label: "" })));
     const focused = state.drawing && state.drawn ? state.drawn : item.candidates[state.focus] || extra[0];
@@ -179,16 +207,18 @@
     const where = item.candidates.map((box, index) => `box ${index + 1}: ${described(box, item)}`).join("; ");
     $("whole-title").textContent = `Picture ${item.picture}. ${where || "No candidates."}`;
     $("close-title").textContent = `Close-up of ${focused ? described(focused, item) : "the picture"}`;
-    $("name").textContent = item.picture + (item.verdict && item.verdict !== "skip" ? ` (so far: ${item.verdict})` : "");
-    $("focus").textContent = state.drawing ? "the drawn box" : `candidate ${state.focus + 1}`;
+    $("name").textContent = item.picture + (item.verdict && item.verdict !== "skip" ? ` (so far: ${saying(item.verdict, item.boxes)})` : "");
+    $("focus").textContent = state.drawing ? "the drawn box" : `box ${state.focus + 1}`;
     KINDS.forEach((_, index) => { $(`pick${index + 1}`).disabled = index >= item.candidates.length; });
     $("more").setAttribute("aria-pressed", state.more);
     $("draw").setAttribute("aria-pressed", state.drawing);
     $("finish").hidden = !(state.more || state.drawing);
+    $("ends").textContent = state.drawing ? "take the drawn box" : "these are all";
     $("help").hidden = !state.drawing;
     $("whole").classList.toggle("drawing", state.drawing);
   }
 
+  const saying = (verdict, boxes) => verdict === "boxes" ? `${boxes.length} box${boxes.length === 1 ? "" : "es"}` : $(verdict).lastChild.textContent.trim();
   const same = (a, b) => a.every((value, index) => Math.abs(value - b[index]) < 0.01);
   const share = (value, size) => `${Math.round((100 * value) / size)} %`;
   const described = ([x1, y1, x2, y2], { width, height }) =>
@@ -203,34 +233,36 @@
   function paint(svg, view, boxes) {
     svg.setAttribute("viewBox", view.join(" "));
     const { item } = state, image = element("image", { width: item.width, height: item.height, href: item.source, preserveAspectRatio: "none" });
-    const made = [image];
+    const made = [image], labels = [];
     const unit = Math.max(view[2] / Math.max(1, svg.clientWidth), view[3] / Math.max(1, svg.clientHeight));
-    for (const { box, kind, label } of boxes) {
+    for (const { box, kind, label } of boxes) {  // labels are in different corners, because boxes share corners
       const [x1, y1, x2, y2] = box, place = { x: x1, y: y1, width: Math.max(0, x2 - x1), height: Math.max(0, y2 - y1) };
-      const taken = state.taken.includes(box) ? " taken" : "";
+      const taken = (state.more ? state.taken.includes(box) : item.boxes.some((other) => same(other, box))) ? " taken" : "";
       made.push(element("rect", { ...place, class: "box under" }), element("rect", { ...place, class: `box ${kind}${taken}` }));
-      if (label) made.push(element("text", { transform: `translate(${x1 + 4 * unit} ${y1 + 18 * unit}) scale(${unit})` }, label));
+      const x = label === "2" ? x2 - 14 * unit : x1 + 4 * unit, y = label === "3" ? y2 - 6 * unit : y1 + 18 * unit;
+      if (label) labels.push(element("text", { transform: `translate(${x} ${y}) scale(${unit})` }, label));
     }
-    svg.replaceChildren(svg.querySelector("title"), ...made);
+    svg.replaceChildren(svg.querySelector("title"), ...made, ...labels);
   }
 
   // ---- verdicts ----
   async function save(place, said) {
     state.saves += 1;
-    const reply = await transport.save({ class: state.at, n: state.queue[place].n, ...said });
+    const { replaced, ...reply } = await transport.save({ class: state.at, n: state.queue[place].n, ...said });
     state.queue[place].verdict = said.verdict;
     Object.assign(state.classes[state.at], reply);
     state.saves += 1;
     standing();
     watch();
+    return replaced;  // perhaps said meanwhile in another window
   }
 
   const decide = (verdict, boxes = []) => guarded(async () => {
     const { item, place } = state, { version } = item, seconds = Math.round(performance.now() - state.shownAt) / 1000;
-    await save(place, { verdict, boxes, seconds, version });
+    const replaced = await save(place, { verdict, boxes, seconds, version });
     state.times.push(Math.min(seconds, 60));
-    state.undo.push({ place, verdict: item.verdict || "skip", boxes: item.boxes || [], version });
-    say(`Saved: ${verdict === "boxes" ? `${boxes.length} box${boxes.length === 1 ? "" : "es"}` : $(verdict).lastChild.textContent.trim()}.`);
+    state.undo.push({ place, verdict: replaced.verdict || "skip", boxes: replaced.boxes, version });
+    say(`Saved: ${saying(verdict, boxes)}.`);
     await advance();
   });
 
@@ -240,7 +272,6 @@
     const { verdict, boxes, version } = last;
     await save(last.place, { verdict, boxes: verdict === "boxes" ? boxes : [], seconds: null, version, undo: true });
     state.undo.pop();
-    $("empty").hidden = true;
     await show(last.place);
     say("The last verdict is taken back.");
   });
@@ -307,6 +338,11 @@
 
   const between = ([ax, ay], [bx, by]) => [Math.min(ax, bx), Math.min(ay, by), Math.max(ax, bx), Math.max(ay, by)];
 
+  function pixelWide([x1, y1, x2, y2]) {  // thin objects have boxes, too
+    const left = Math.min(x1, state.item.width - 1), top = Math.min(y1, state.item.height - 1);
+    return [left, top, Math.max(x2, left + 1), Math.max(y2, top + 1)];
+  }
+
   $("whole").addEventListener("pointerdown", (event) => {
     if (!state.item || event.button || (event.pointerType === "touch" && !state.drawing)) return;  // a finger scrolls
     event.preventDefault();
@@ -320,17 +356,20 @@
   });
   $("whole").addEventListener("pointerup", (event) => {
     if (!state.drag) return;
-    const box = between(state.drag, inPicture(event)), { width, height } = state.item;
+    const box = between(state.drag, inPicture(event));
     state.drag = null;
-    if (box[2] - box[0] >= 0.01 * width && box[3] - box[1] >= 0.01 * height) take(box);
+    if (Math.max(box[2] - box[0], box[3] - box[1]) * $("whole").getScreenCTM().a >= SLIP) take(pixelWide(box));
     else { state.drawn = state.drawing ? state.drawn : null; draw(); }  // a click draws nothing
   });
   $("whole").addEventListener("pointercancel", () => { state.drag = null; state.drawn = null; draw(); });
 
   // ---- keys and buttons ----
-  const step = (by) => guarded(() => {
-    const place = state.place + by;
-    return state.queue[place] ? show(place) : say("There is no picture further on.");
+  const step = (by) => guarded(async () => {
+    const unusable = [];
+    let place = state.place + by;
+    while (state.queue[place] && !(await showUsable(place, unusable))) place += by;
+    say(state.queue[place] ? "" : "There is no picture further on.");
+    if (unusable.length) throw new Error(unusable.join("; "));
   });
   const hide = () => {
     const hidden = document.body.classList.toggle("hidden");
@@ -343,10 +382,11 @@
   };
   const keys = { 1: "pick1", 2: "pick2", 3: "pick3", x: "none", w: "draw", n: "absent", m: "more", z: "undo", h: "hide",
     ArrowLeft: "previous", ArrowRight: "next" };
-  for (const [id, action] of Object.entries(actions)) {
+  const act = (name) => { if (state.item || ["previous", "undo"].includes(name)) actions[name](); };
+  for (const id of Object.keys(actions)) {
     $(id).addEventListener("click", (event) => {
       if (event.detail) event.currentTarget.blur();  // after a mouse's click Space takes the first box again
-      if (state.item) action();
+      act(id);
     });
   }
   KINDS.forEach((_, index) => {
@@ -356,20 +396,28 @@
 
   addEventListener("keydown", (event) => {
     const inControl = event.target.closest("button, select");
-    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat && !state.drawing || !state.item) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat && !state.drawing) return;
     if (event.target.closest("select") && !["1", "2", "3"].includes(event.key)) return;
-    const drawingKey = state.drawing && state.drawn;
+    const drawingKey = state.drawing && state.drawn, name = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (drawingKey && event.key.startsWith("Arrow")) moved(event.key, event.shiftKey);
     else if (drawingKey && event.key === "Escape") startDrawing();
     else if (event.key === "Enter" && !inControl && (state.more || state.drawing)) finish();
-    else if (event.key === " " && !inControl) state.more ? finish() : pick(0);
-    else if (keys[event.key.length === 1 ? event.key.toLowerCase() : event.key]) actions[keys[event.key.length === 1 ? event.key.toLowerCase() : event.key]]();
+    else if (event.key === " " && !inControl) act(drawingKey ? "finish" : "pick1");
+    else if (name) act(name);
     else return;
     event.preventDefault();
   });
   addEventListener("resize", () => state.item && draw());
 
-  $("class").addEventListener("change", () => guarded(() => openClass(Number($("class").value))));
+  let isKeyed = false;  // the keyboard may choose on; after a mouse's choice keys are verdicts again
+  $("class").addEventListener("keydown", () => { isKeyed = true; });
+  $("class").addEventListener("mousedown", () => { isKeyed = false; });
+  $("class").addEventListener("change", async () => {
+    if (!isKeyed) $("class").blur();
+    while (state.busy) await state.job;
+    await guarded(() => openClass(Number($("class").value)));
+    $("class").value = state.at;  // the former one where the server did not answer
+  });
   guarded(async () => {
     state.classes = await transport.classes();
     $("class").replaceChildren(...state.classes.map(({ name }, index) => new Option(name, index)));

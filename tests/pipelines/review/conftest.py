@@ -135,8 +135,8 @@ def started():
     """Start the command on a run as a user does; returns its process and its address."""
     processes = []
 
-    def start(run):
-        line = [sys.executable, "-m", "lapsvm.pipelines", "review", "--out", str(run), "--no-browser"]
+    def start(run, *options):
+        line = [sys.executable, "-m", "lapsvm.pipelines", "review", "--out", str(run), "--no-browser", *options]
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.append(process)
         return process, re.search(r"http://\S+", process.stdout.readline())[0]

@@ -3,10 +3,12 @@
 import json
 import signal
 from threading import Event
+from urllib.parse import urlsplit
 
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
 from lapsvm.pipelines.review.learning import Learning
+from lapsvm.pipelines.shards.windows import UnusableError
 from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from .reviews import learn
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 SHOWN = "document.querySelector('#whole image') && document.querySelector('#name').textContent"
 
+HIDDEN = "return ['views', 'verdict', 'undo'].map((id) => document.getElementById(id).offsetHeight === 0)"
 VIEW = "const view = document.querySelector('#whole').viewBox.baseVal; return [view.width, view.height]"
 
 
@@ -60,6 +63,11 @@ def test_every_verdict_is_there_after_accept_pick_draw_undo_reload_and_a_killed_
     fourth = after(browser, third)
     browser.key("z")
     assert after(browser, fourth).startswith(third)
+    browser.key("\ue012")  # what was said of the second is marked
+    assert after(browser, third) == f"{second} (so far: 1 box)"
+    assert browser.run("return document.querySelectorAll('#whole rect.taken').length") == 1
+    browser.key("\ue014")
+    assert after(browser, second) == third
     browser.key("x")
     assert after(browser, third) == fourth
 
@@ -109,6 +117,148 @@ def test_keyboard_alone_draws_and_takes_more_than_one(browser, served, run_copy)
     assert said["boxes"][2] not in said["candidates"]
 
 
+def test_space_takes_the_first_box_or_the_drawn_one_never_another(browser, served, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    for key in ("m", "2", " ", "\ue007"):
+        browser.key(key)
+    second = after(browser, first)
+    for key in ("w", "\ue014", " "):
+        browser.key(key)
+    after(browser, second)
+    several, drawn = lines(run_copy)
+    assert several["boxes"] == [several["candidates"][1], several["candidates"][0]]
+    assert drawn["boxes"][0] not in drawn["candidates"]
+
+
+def test_a_thin_box_is_drawn_and_a_click_draws_nothing(browser, served, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    _, height = browser.run(VIEW)
+    browser.drag(in_whole(browser, 0.5, 0.2), in_whole(browser, 0.5, 0.2))
+    browser.drag(in_whole(browser, 0.5, 0.2), in_whole(browser, 0.5, 0.8))
+    after(browser, first)
+    (said,) = lines(run_copy)
+    ((x1, y1, x2, y2),) = said["boxes"]
+    assert 1 <= x2 - x1 < 2
+    assert y2 - y1 == pytest.approx(0.6 * height, rel=0.1)
+
+
+def test_keys_work_after_a_class_was_chosen_with_the_mouse(browser, served, session, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    browser.click("#class option:nth-child(2)")
+    second = after(browser, first)
+    browser.key("n")
+    after(browser, second)
+    assert [(one["class"], one["verdict"]) for one in lines(run_copy)] == [(session.classes[1].name, "absent")]
+
+
+def test_a_class_that_is_chosen_while_an_answer_is_late_opens_after_it(browser, served, session, run_copy, monkeypatch):
+    is_chosen, record = Event(), session.record
+    monkeypatch.setattr(session, "record", lambda entry: is_chosen.wait(60) and record(entry))
+    browser.open(served.server.address)
+    browser.wait(SHOWN)
+    browser.key("n")
+    browser.click("#class option:nth-child(2)")
+    browser.wait("document.querySelector('#said').textContent === 'Waiting for the server...'")
+    is_chosen.set()
+    other = session.classes[1]
+    browser.wait(f"({SHOWN}) === {json.dumps(session.ids[other.rows[0]])}")
+    browser.key("n")
+    after(browser, session.ids[other.rows[0]])
+    assert [one["class"] for one in lines(run_copy)] == [session.classes[0].name, other.name]
+
+
+def test_arrows_pass_a_picture_that_cannot_be_shown(browser, served, session, monkeypatch):
+    lost = session.classes[0].rows[1]
+    image = session.image
+
+    def gone(row):
+        if row == lost:
+            raise UnusableError("picture two is gone.")
+        return image(row)
+
+    monkeypatch.setattr(session, "image", gone)
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    browser.key("\ue014")
+    assert after(browser, first) == session.ids[session.classes[0].rows[2]]
+    assert browser.text("#problem") == "picture two is gone."
+    assert ", 0 decided, " in browser.text("#progress")
+    browser.key("\ue012")
+    assert after(browser, session.ids[session.classes[0].rows[2]]) == first
+
+
+def test_taking_back_gives_back_what_another_window_said(browser, served, session, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    assert served.post({"class": 0, "n": session.classes[0].rows[0], "verdict": "none"})[0] == 200  # another window
+    browser.key("n")
+    second = after(browser, first)
+    browser.key("z")
+    after(browser, second)
+    name = session.classes[0].name
+    assert read_verdicts(run_copy / "verdicts.jsonl").of_class(name)[first].verdict == "none"
+
+
+def test_a_window_of_a_review_that_was_started_again_says_so(browser, started, run_copy):
+    process, address = started(run_copy)
+    browser.open(address)
+    first = browser.wait(SHOWN)
+    process.kill()
+    process.wait()
+    started(run_copy, "--port", str(urlsplit(address).port))
+    browser.key("n")
+    browser.wait("!document.querySelector('#problem').hidden")
+    assert "open the address that lapsvm review prints" in browser.text("#problem")
+    assert browser.text("#name") == first
+    assert lines(run_copy) == []
+
+
+def test_the_end_of_a_class_takes_no_further_verdict_and_says_what_comes_next(browser, served, session, run_copy):
+    for index, one in enumerate(session.classes):
+        for row in one.rows[:-1]:
+            session.record({"class": index, "n": row, "verdict": "absent"})
+    browser.open(served.server.address)
+    lasts = [session.ids[one.rows[-1]] for one in session.classes]
+    assert browser.wait(SHOWN) == lasts[0]
+    browser.key("x")
+    browser.wait("document.querySelector('#said').textContent.startsWith('No picture of this class is left')")
+    assert browser.text("#said").endswith(f"Choose another above: {session.classes[1].name}.")
+    browser.key(" ")
+    assert browser.run(HIDDEN) == [True, True, False]
+    browser.key("z")
+    browser.wait("!document.querySelector('#views').hidden")
+    browser.key("n")
+    browser.wait("document.querySelector('#views').hidden")
+    browser.click("#class option:nth-child(2)")
+    browser.wait("!document.querySelector('#views').hidden")
+    assert browser.text("#name") == lasts[1]
+    browser.key("x")
+    browser.wait("document.querySelector('#said').textContent.includes('Ctrl-C')")
+    browser.key("\ue012")
+    browser.wait("!document.querySelector('#views').hidden")
+    assert browser.text("#name") == f"{lasts[1]} (so far: none of these)"
+    said = [(one["picture"], one["verdict"]) for one in lines(run_copy)][-4:]
+    assert said == [(lasts[0], "none"), (lasts[0], "skip"), (lasts[0], "absent"), (lasts[1], "none")]
+
+
+def test_a_mailed_page_that_is_done_can_still_be_downloaded(browser, session, tmp_path):
+    for one in session.classes:
+        one.rows[:] = one.rows[:1]
+    write_page(session, tmp_path / "review.html")
+    browser.open((tmp_path / "review.html").as_uri())
+    browser.wait(SHOWN)
+    browser.key("n")
+    browser.wait("document.querySelector('#said').textContent.includes('Choose another above')")
+    browser.reload()  # opens the class that is left
+    assert browser.wait(SHOWN) == session.ids[session.classes[1].rows[0]]
+    browser.key("n")
+    browser.wait("document.querySelector('#said').textContent.includes('download the verdicts')")
+    assert browser.run("return document.querySelector('#download').offsetHeight") > 0
+
+
 def test_buttons_and_a_finger_do_what_keys_do(browser, served, run_copy):
     browser.open(served.server.address)
     first = browser.wait(SHOWN)
@@ -150,7 +300,11 @@ def test_a_mailed_page_gives_its_verdicts_back(browser, session, run_copy, tmp_p
     browser.key(" ")
     second = after(browser, first)
     browser.key("x")
-    after(browser, second)
+    third = after(browser, second)
+    browser.key("n")
+    after(browser, third)
+    browser.key("z")  # says nothing of the third picture
+    browser.wait("document.querySelector('#figure').textContent === '2 verdicts to download'")
     browser.run(
         "URL.createObjectURL = (blob) => {"
         " blob.text().then((text) => { document.body.dataset.text = text; }); return 'blob:x'; };"
