@@ -63,6 +63,8 @@ def review(options: dict[str, Any]) -> Outcome | None:
             return _merge(options, context)
         check_own_verdicts(run)
         session = ReviewSession(context.stored, options["class_name"])
+        for note in session.notes:
+            context.reporter.warn(note)
         if options["page"]:
             return _write(session, options["page"], context.reporter)
         run.files.claim([run.verdicts_file])

@@ -64,6 +64,7 @@ class ReviewSession:
         self._records = [stored.training_pictures[name] for name in self.ids]
         detectors = _detectors(stored, class_name)
         reviewed = reviewed_by_class(stored.verdicts, self.shards, detectors)
+        self.notes = [note for one in reviewed.values() for note in one.notes]  # on verdicts that do not count
         self.classes = [self._class(detector, reviewed[name]) for name, detector in detectors.items()]
         self.image = lru_cache(16)(self._image)
 

@@ -60,7 +60,7 @@
       link.download = "verdicts.jsonl";
       link.click();
       fresh = 0;
-      say(`${saved.size} verdicts downloaded; send the file back.`);
+      say(`${counted(saved.size, "verdict", "s")} downloaded; send the file back.`);
     });
     addEventListener("beforeunload", (event) => { if (fresh) event.preventDefault(); });
     return {
@@ -78,7 +78,7 @@
           order: one.order, candidates: one.candidates, seconds });
         fresh += 1;
         try { localStorage.setItem(data.key, JSON.stringify([...saved])); } catch { /* as above */ }
-        return { figure: `${saved.size} verdicts to download`, replaced };
+        return { figure: `${counted(saved.size, "verdict", "s")} to download`, replaced };
       },
     };
   }
@@ -218,7 +218,8 @@
     $("whole").classList.toggle("drawing", state.drawing);
   }
 
-  const saying = (verdict, boxes) => verdict === "boxes" ? `${boxes.length} box${boxes.length === 1 ? "" : "es"}` : $(verdict).lastChild.textContent.trim();
+  const counted = (count, noun, end) => `${count} ${noun}${count === 1 ? "" : end}`;
+  const saying = (verdict, boxes) => verdict === "boxes" ? counted(boxes.length, "box", "es") : $(verdict).lastChild.textContent.trim();
   const same = (a, b) => a.every((value, index) => Math.abs(value - b[index]) < 0.01);
   const share = (value, size) => `${Math.round((100 * value) / size)} %`;
   const described = ([x1, y1, x2, y2], { width, height }) =>
@@ -285,7 +286,7 @@
 
   function toggle(box) {
     state.taken = state.taken.includes(box) ? state.taken.filter((other) => other !== box) : [...state.taken, box];
-    say(`${state.taken.length} boxes taken; Enter ends.`);
+    say(`${counted(state.taken.length, "box", "es")} taken; Enter ends.`);
     draw();
   }
 

@@ -157,7 +157,11 @@ def test_choices_beside_boxes_and_several_labels_of_one_region_are_read(exported
     relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}  # has no value
     submitted(
         folder,
-        lambda result: [choice, relation, result[0] | {"value": result[0]["value"] | {"rectanglelabels": ["six", "three"]}}],
+        lambda result: [
+            choice,
+            relation,
+            result[0] | {"value": result[0]["value"] | {"rectanglelabels": ["six", "three"]}},
+        ],
     )
     _, found = merged(folder)
     assert {(pictures[0].id, name, "boxes") for name in ("six", "three")} <= found

@@ -87,13 +87,18 @@ def test_a_verdict_is_answered_with_the_one_that_it_replaces(session):
     ]  # fmt: skip
 
 
-def test_verdicts_of_unknown_and_changed_pictures_are_not_used(session, run_copy):
+def test_verdicts_of_unknown_and_changed_pictures_are_named_and_not_used(session, run_copy, tmp_path, command):
     one = session.classes[0]
     named = Verdict(session.ids[one.rows[0]], one.name, "none", order="random", pixels="0" * 32)
     append_verdicts(run_copy / "verdicts.jsonl", [named, replace(named, picture="unknown")])
     again = reopened(run_copy)
     assert again.queue(0)[0]["verdict"] is None
     assert again.figure(0) == ""
+    said = command("review", "--out", run_copy, "--page", tmp_path / "page.html").err
+    assert f"verdicts of {one.name!r} are of pictures that the training set lacks, and are left out: 'unknown'." in said
+    assert (
+        f"verdicts of {one.name!r} are of pictures that have changed since, and are left out: {named.picture!r}" in said
+    )
     sound = replace(named, pixels=session.hashes[one.rows[0]])
     append_verdicts(run_copy / "verdicts.jsonl", [sound])
     assert reopened(run_copy).queue(0)[0]["verdict"] == "none"
