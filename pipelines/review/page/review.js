@@ -103,6 +103,7 @@
   async function openClass(index) {
     Object.assign(state, { at: index, undo: [], queue: await transport.queue(index), place: -1, item: null });
     standing();
+    say("");
     await advance();
   }
 
