@@ -77,8 +77,7 @@ def test_every_loss_has_as_many_candidates_and_keeps_the_best(deep, tmp_path):
 
         def run(seed, settings, part, tried=tried, kind=kind):
             tried.append((seed, settings, part))
-            value = 50 + (settings.step == 0.03) + 2 * (settings.scale == kind.scales[2]) + (settings.decay == 1.0)
-            return value
+            return 50 + (settings.step == 0.03) + 2 * (settings.scale == kind.scales[2]) + (settings.decay == 1.0)
 
         task = training.Task(run, {"loss": name})
         records = training.Records(tmp_path / f"{number}.jsonl")
