@@ -31,12 +31,11 @@ from .names import check_folder, check_set, choose_classes
 
 TRAIN, TEST, MASKS = "train", "test", "ground_truth"
 """The folders of the layout."""
-_FOR_EVALUATION = "masks are for evaluation alone"
 SPLIT = (
     f"half of the pictures of each folder of {TEST} join training, the same ones in every run, because {TRAIN} shows "
-    f"no defect; the other half is the test set; {_FOR_EVALUATION}"
+    "no defect; the other half is the test set"
 )
-OWN_SPLIT = f"{TRAIN} shows defects and is the training set, {TEST} the test set; {_FOR_EVALUATION}"
+OWN_SPLIT = f"{TRAIN} shows defects and is the training set, {TEST} the test set"
 _SEED = b"split 0"
 
 Row = tuple[str, Path, set[str]]  # relative path, file, classes
@@ -50,7 +49,7 @@ class MaskedPictures(LabelledPictures):
     ----------
     mask_files : mapping of picture id to Path
     split_note : str
-        How pictures were divided into sets, as the end of a sentence.
+        How pictures were divided into sets, and how many of them have masks, as the end of a sentence.
     """
 
     mask_files: Mapping[str, Path] = field(default_factory=dict)
@@ -149,14 +148,17 @@ def open_mvtec(
     for name, records in pictures.items():
         if not records:
             raise LabelsError(f"set {name!r} of {root} has no picture: {TEST} must hold two of a kind, or more.")
-    return MaskedPictures(
-        "mvtec",
-        chosen,
-        pictures,
-        partial(count_ignored, root),
-        _mask_files(root, pictures.values()),
-        OWN_SPLIT if is_split else SPLIT,
-    )
+    masks = _mask_files(root, pictures.values())
+    note = f"{OWN_SPLIT if is_split else SPLIT}; {_masks_note(pictures.values(), chosen, len(masks))}"
+    return MaskedPictures("mvtec", chosen, pictures, partial(count_ignored, root), masks, note)
+
+
+def _masks_note(sets: Iterable[Sequence[ImageRecord]], classes: Sequence[str], n_masks: int) -> str:
+    """Return how many pictures with a defect have a mask, or the name that one would have."""
+    if not n_masks:
+        return f"no picture with a defect has a mask, as {MASKS}/{classes[0]}/NAME_mask.png would be"
+    defective = sum(bool(_shown(record)) for records in sets for record in records)
+    return f"of {defective:,} pictures with a defect {n_masks:,} have a mask, for evaluation alone"
 
 
 def split_folders(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
