@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lapsvm.errors import InputError, OptionError
+from lapsvm.errors import InputError, OptionError, StageError
 from lapsvm.settings import Range
 
 from ..cli.answer import Outcome
@@ -43,6 +43,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
         pictures = learn_whole_pictures(context.stored, held_out, context.reporter)
         verdicts = run_verdicts(context.stored, held_out, detectors, pictures) if pictures.fitted else alone
         known, tested = verdicts.held_out, verdicts.tested
+        if not known.is_ok.any():
+            raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
         try:
             probability = choose_threshold(known.best[known.is_ok], wanted)
         except InputError as error:
@@ -64,6 +66,9 @@ def threshold(options: dict[str, Any]) -> Outcome:
     context.reporter.say(f"stored in {context.run.threshold_file}: predict --model {context.run.path} uses it")
     content = {key: value for key, value in json.loads(text).items() if key != "pictures"}
     return Outcome({"threshold": context.run.threshold_file}, {**content, "any_class": figures})
+
+
+_FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
 
 
 def _print(alarm: "AlarmThreshold") -> None:

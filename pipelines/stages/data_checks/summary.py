@@ -1,5 +1,6 @@
 """What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -23,6 +24,9 @@ NEAR, NEAR_SINGLE = 0.9, 0.66
 
 The second is for classes with one picture: that of "cta" to "cat".
 """
+
+NEGATIONS = frozenset({"no", "non", "not"})
+"""Words beside which a word of no class means its opposite: "not ok"."""
 
 
 def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) -> list[str]:
@@ -102,17 +106,28 @@ def _ignored_sentences(data: RunData) -> Iterator[str]:
 def misspellings(data: RunData) -> dict[str, str]:
     """Return class -> question, for classes with a name like that of a larger class, or of a folder of no class.
 
-    Case, spaces and signs aside; names with digits must be equal then: "class1" and "class11" are two.
+    Case, spaces and signs aside; names with digits must be equal then: "class1" and "class11" are two. A name that has
+    a word of no class among others, as "good_parts", is asked for, too.
     """
     counts = Counter[str]()
     for records in data.records.values():
         counts.update(count_labels(records)[0])
-    larger = {word: word for word in NO_CLASS} if data.dataset.name in WITH_WORDS else {}
+    words = NO_CLASS if data.dataset.name in WITH_WORDS else frozenset[str]()
+    larger = {word: word for word in words}
     found = {}
     for name in sorted(data.dataset.classes, key=lambda one: (-counts[one], one)):
         letters = "".join(filter(str.isalnum, name.casefold()))
         least = 1.0 if any(map(str.isdigit, letters)) else NEAR_SINGLE if counts[name] == 1 else NEAR
         if near := get_close_matches(letters, larger, 1, least):
             found[name] = f"class {name!r} is learned as one of its own; is it a misspelling of {larger[near[0]]!r}?"
+        elif word := _word_of(name, words):
+            found[name] = f"class {name!r} is learned as one of its own; does it mean {word!r}, no class?"
         larger.setdefault(letters, name)
     return dict(islice(found.items(), SHOWN))
+
+
+def _word_of(name: str, words: Collection[str]) -> str | None:
+    """Return the word of no class in a name of several words; None without one, or with one that is negated."""
+    parts = re.findall(r"[^\W\d_]+", name.casefold())
+    known = [part for part in parts if part in words]
+    return known[0] if known and len(parts) > 1 and NEGATIONS.isdisjoint(parts) else None

@@ -77,6 +77,14 @@ def test_what_few_pictures_cannot_promise_is_refused(inspected_copy, refused):
         assert "--max-false-alarms must be above 0 and below 1" in line
 
 
+def test_without_any_picture_of_no_class_the_folder_for_them_is_named(inspected_copy, refused):
+    for path in (inspected_copy / "heldout").iterdir():
+        held_out = HeldOut.load(path)
+        replace(held_out, y=np.ones_like(held_out.y)).save(path)
+    line = refused("threshold", "--out", inspected_copy)
+    assert "threshold needs training pictures of no class, got none; they lie in a folder called good, ok," in line
+
+
 def test_a_run_without_held_out_scores_is_refused(inspected_copy, refused):
     (inspected_copy / "heldout/spot.safetensors").unlink()
     assert "threshold needs held-out scores of 'spot'" in refused("threshold", "--out", inspected_copy)
