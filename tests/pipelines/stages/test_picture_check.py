@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from lapsvm.datasets import folder
+from lapsvm.datasets import folder, labelled
 from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.stages.data_checks import pictures as picture_check
 from PIL import Image
@@ -155,7 +155,8 @@ def test_counts_and_ignored_files_are_told(root, line, command, monkeypatch):
     Image.new("RGB", (4, 4)).save(root / "cat" / "moving.gif")
     (root / "cat" / "telephone.heic").write_bytes(b"")
     monkeypatch.setattr(catalog, "PICTURE_SUFFIXES", catalog.PICTURE_SUFFIXES[:7])
-    monkeypatch.setattr(folder, "SUFFIXES", frozenset(catalog.PICTURE_SUFFIXES))
+    for reader in (folder, labelled):
+        monkeypatch.setattr(reader, "SUFFIXES", frozenset(catalog.PICTURE_SUFFIXES))
     (root / "cat" / "new.AVIF").write_bytes(b"")
     (root / "dog" / "notes.txt").write_text("")
     (root / ".DS_Store").write_text("")
