@@ -19,6 +19,7 @@ from .settings import DataSettings, Settings
 Labels = NDArray[np.int8]
 _LABELS = frozenset((1, -1, 0))
 SHOWN = 20  # classes in one sentence
+_MVTEC = ("train", "test", "ground_truth")  # the folders of its layout
 WITH_WORDS = ("folder", "csv", "imagefolder", "mvtec")
 """Readers for which words of `lapsvm.catalog.NO_CLASS` mean no class."""
 NO_SET = "none"  # the name of the test set of a run without one
@@ -63,28 +64,35 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     skipped = _unlearnable(dataset.classes, records[settings.train_set])
     for name in settings.classes:
         if name in skipped:
-            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it{_advice(skipped[name])}.")
+            advice = _advice(skipped[name], settings)
+            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it{advice}.")
     classes = tuple(name for name in dataset.classes if name not in skipped)
     if not classes:
         reasons = listed([f"{name} {reason}" for name, reason in skipped.items()], SHOWN, "; ")
-        raise OneClassError(f"no class of {settings.root} can be learned: {reasons}{_advice(reasons)}.")
+        raise OneClassError(f"no class of {settings.root} can be learned: {reasons}{_advice(reasons, settings)}.")
     return RunData(dataset, classes, skipped, records)
 
 
-def _advice(reasons: str) -> str:
-    """Return how to add negatives, if they are missing."""
+def _advice(reasons: str, settings: DataSettings) -> str:
+    """Return how to add negatives, if they are missing, or which reader divides sets of MVTec's layout."""
     if "no negative" not in reasons:
-        return ""
+        is_mvtec = settings.name == "folder" and (settings.train_set, settings.test_set) == ("train", "test")
+        return "; --data mvtec takes half of the test pictures for training" if is_mvtec else ""
     return "; add pictures without the class: in a folder called background, or with an empty label in a table"
 
 
 def _opened(settings: DataSettings, seed: int) -> Dataset:
-    """Return the data set; MissingError that names --root if its folder is not there or empty."""
+    """Return the data set; MissingError that names --root if its folder is not there or empty.
+
+    LabelsError that names --data if folders of classes are those of MVTec's layout.
+    """
     try:
         return open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
     except (MissingError, LabelsError):
         root = Path(settings.root)
         is_empty = root.is_dir() and next(root.iterdir(), None) is None
+        if settings.name == "folder" and all((root / name).is_dir() for name in _MVTEC):
+            raise LabelsError(f"data folder {root} has the layout of MVTec AD: read it by --data mvtec.") from None
         if root.exists() and not is_empty:
             raise
     state = "is empty" if is_empty else "is not there"

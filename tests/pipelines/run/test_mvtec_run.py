@@ -39,3 +39,13 @@ def test_a_broken_mask_is_named_before_the_first_stage(refused, product, tmp_pat
     line = refused("run", "--data", "mvtec", "--root", root, "--out", tmp_path / "RUN", *OPTIONS)
     assert "003_mask.png does not open" in line
     assert not (tmp_path / "RUN/shards").exists()
+
+
+def test_the_layout_read_as_folders_of_classes_is_named(product, refused, tmp_path):
+    root = shutil.copytree(product, tmp_path / "product")
+    options = ["run", "--data", "folder", "--root", root, "--train-set", "train", "--out", tmp_path / "R"]
+    assert f"data folder {root} has the layout of MVTec AD: read it by --data mvtec." in refused(*options)
+    shutil.rmtree(root / "ground_truth")
+    line = refused(*options)
+    assert "bar has no positive picture in the training set" in line
+    assert line.endswith("; --data mvtec takes half of the test pictures for training.\n")
