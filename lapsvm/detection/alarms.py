@@ -216,9 +216,18 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float) -> float
         needed = math.ceil(1 / share - 1e-9) - 1
         raise InputError(
             f"a share of false alarms of {share:g} needs {needed:,} held-out pictures of no class, "
-            f"got {len(values):,}, which promise {1 / (len(values) + 1):.3g} at best."
+            f"got {len(values):,}, which promise {least_share(len(values)):g} at best."
         )
     return float(np.nextafter(values[-beyond], np.inf))
+
+
+def least_share(count: int) -> float:
+    """Return the least share of false alarms that so many pictures promise, rounded up to three digits or more.
+
+    Rounded down it would be refused.
+    """
+    digits = 100 * 10 ** len(str(count + 1))
+    return math.ceil(digits / (count + 1) - 1e-9) / digits
 
 
 def model_hash(detector: Detector) -> str:

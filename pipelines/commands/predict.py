@@ -164,6 +164,7 @@ def _predict_picture(
 ) -> Predicted | None:
     """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
     from lapsvm.catalog import read_picture
+    from lapsvm.pictures.nothing import Nothing
 
     from .drawing.boxes import draw_boxes, drawn_boxes
     from .drawing.heatmap import draw_best_class, draw_heatmap
@@ -176,7 +177,9 @@ def _predict_picture(
         reporter.say(f"left out: {error}")
         return None
     if picture.nothing is not None:
-        reporter.warn(f"picture {path}: {picture.nothing.reason}; {picture.nothing.remedy}")
+        is_plain = picture.nothing is Nothing.PLAIN
+        remedy = "no class is found in it, whatever it is of" if is_plain else picture.nothing.remedy
+        reporter.warn(f"picture {path}: {picture.nothing.reason}; {remedy}")
     pixels = picture.pixels
     scored = predictor.scored(pixels, threads)
     detected, verdict, boxes = scored.detections(), scored.verdict(), []

@@ -63,9 +63,13 @@ def threshold(options: dict[str, Any]) -> Outcome:
     if not context.reporter.quiet:
         _print(alarm)
         _print_figures(figures, list(alarm.pictures))
-    context.reporter.say(f"stored in {context.run.threshold_file}: predict --model {context.run.path} uses it")
+    context.reporter.say(
+        f"stored in {context.run.threshold_file}: predict --model {context.run.path} uses it, and lapsvm report writes "
+        "it into the page"
+    )
+    next_words = ("lapsvm", "report", "--out", str(context.run.path.resolve()))
     content = {key: value for key, value in json.loads(text).items() if key != "pictures"}
-    return Outcome({"threshold": context.run.threshold_file}, {**content, "any_class": figures})
+    return Outcome({"threshold": context.run.threshold_file}, {**content, "any_class": figures}, next_words)
 
 
 _FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
@@ -73,7 +77,7 @@ _FOLDERS = "they lie in a folder called good, ok, normal or background, and a ta
 
 def _print(alarm: "AlarmThreshold") -> None:
     """Print how many pictures of each kind raise an alarm, and the rule."""
-    from lapsvm.detection.alarms import OK
+    from lapsvm.detection.alarms import OK, least_share
 
     from ..results.tables import print_rows
 
@@ -83,8 +87,8 @@ def _print(alarm: "AlarmThreshold") -> None:
     count = alarm.held_out[OK].of
     rule = (
         f"a picture raises an alarm if a class has a probability of at least {alarm.probability:.3g}; of new pictures "
-        f"like the {count:,} of no class at most {alarm.max_false_alarms:.1%} will ({count:,} can promise "
-        f"{1 / (count + 1):.1%} or more)"
+        f"like the {count:,} of no class at most {100 * alarm.max_false_alarms:g} % will ({count:,} can promise "
+        f"{100 * least_share(count):g} % or more)"
     )
     print_rows("pictures that raise an alarm, with intervals at 95 %", ["pictures", *columns], rows, rule,
                has_means=False)  # fmt: skip
@@ -106,4 +110,4 @@ def _print_figures(figures: "Mapping[str, Mapping[str, Row]]", classes: Sequence
 
 
 _SETS = {"held_out": "held out", "tested": "test set"}
-_ALONE = "whole pictures add nothing, or are too few: best windows alone decide"
+_ALONE = "best windows alone decide: whole pictures add nothing, are too few, or have no features"

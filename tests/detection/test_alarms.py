@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
 from lapsvm.detection import AlarmThreshold, Calibration, Detector
-from lapsvm.detection.alarms import Share, choose_threshold, clopper_pearson, model_hash
+from lapsvm.detection.alarms import Share, choose_threshold, clopper_pearson, least_share, model_hash
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, MissingError, ModelFileError, NotFiniteError
 
@@ -59,6 +59,15 @@ def test_few_pictures_promise_no_small_share(share, needed):
     assert choose_threshold([0.25] * needed, share) == np.nextafter(0.25, 1)
     with pytest.raises(InputError, match=rf"{share:g} needs {needed} held-out .* got {needed - 1}, which promise"):
         choose_threshold([0.25] * (needed - 1), share)
+
+
+@pytest.mark.parametrize("count", [1, 5, 8, 24, 60, 98, 99, 333, 10_001])
+def test_the_share_that_pictures_are_said_to_promise_is_granted(count):
+    said = float(f"{100 * least_share(count):g}") / 100
+    assert choose_threshold([0.25] * count, said) == np.nextafter(0.25, 1)
+    assert 1 / (count + 1) - 1e-12 <= said <= 1.01 / (count + 1)
+    with pytest.raises(InputError, match=f"which promise {least_share(count):g} at best"):
+        choose_threshold([0.25] * count, 0.99 / (count + 1))
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, math.nan, math.inf])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.results.held_out import HeldOut
+from PIL import Image
 
 from lapsvm.detection import AlarmThreshold, Detector, Predictor
 from lapsvm.detection.alarms import Share
@@ -63,8 +64,9 @@ def test_it_says_what_alarms_and_what_the_pictures_can_promise(mixed_up, command
     result = command("threshold", "--out", mixed_up)
     assert "of no class" in result.out
     assert "0 of 24 (0.0 to 14.2 %)" in result.out
-    assert "of new pictures like the 24 of no class at most 5.0% will (24 can promise 4.0% or more)" in result.out
+    assert "of new pictures like the 24 of no class at most 5 % will (24 can promise 4 % or more)" in result.out
     assert f"stored in {mixed_up}/models/threshold.json" in result.err
+    assert "lapsvm report writes it into the page" in " ".join(result.err.split())
     assert command("threshold", "--out", mixed_up, "--quiet").out == ""
 
 
@@ -123,6 +125,15 @@ def test_predict_says_ok_or_the_defect(inspected_copy, product, command):
     assert any(line.startswith(f"{pictures[1]}: spot (") for line in result.err.splitlines())
     assert "1 of 2 pictures are ok" in result.err
     assert command("predict", "--model", inspected_copy, *pictures, "--quiet").err == ""
+
+
+def test_a_picture_of_one_colour_is_ok_with_a_warning(inspected_copy, command, tmp_path):
+    command("threshold", "--out", inspected_copy)
+    Image.new("RGB", (64, 48)).save(tmp_path / "lamp.png")
+    result = command("predict", "--model", inspected_copy, tmp_path / "lamp.png", "--quiet")
+    assert json.loads(result.out)[0]["verdict"] == "ok"
+    reason = "of one colour, so that there is nothing to see; no class is found in it, whatever it is of"
+    assert f"picture {tmp_path}/lamp.png: {reason}" in " ".join(result.err.split())
 
 
 def test_the_predictor_says_what_the_command_says(inspected_copy, product, command):

@@ -122,7 +122,7 @@ def test_without_features_or_with_few_pictures_best_windows_decide(inspected, ru
     shutil.move(run / "kept", run / "shards" / "test")
     monkeypatch.setattr(second, "LEAST", 10)
     result = command("threshold", "--out", run)
-    assert "whole pictures add nothing, or are too few: best windows alone decide" in result.out
+    assert "best windows alone decide: whole pictures add nothing, are too few, or have no features" in result.out
     assert (run / "models/threshold.json").read_bytes() == alone
     assert json.loads(alone)["pictures"] == {}
 
