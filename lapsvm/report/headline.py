@@ -109,7 +109,9 @@ def class_table(contents: Contents, columns: Sequence[Column]) -> FigureTable | 
     header = [words.title for _, words in known]
     rows = [[_text(column.values[row], words) for column, words in known] for row in range(len(contents.classes))]
     last = [_text(column.average, words) for column, words in known]
-    caption = f"{_places([(column, words.title) for column, words in known])} {_EXPLAINED}"
+    caption = _places([(column, words.title) for column, words in known])
+    if contents.verdicts or any(column.key in BOXES for column, _ in known):
+        caption = f"{caption} {_EXPLAINED}"
     names = [result.name for result in contents.classes]
     if contents.verdicts:
         header, last = ["Judged by a person", *header], ["", *last]

@@ -175,7 +175,7 @@ def _class_parts(result: ClassSummary) -> list[_Group]:
     other = {"A model that did not see the picture chooses another box": result.disagreements}
     groups = [
         _Group("Best boxes that miss the object", result.missed_on, misses, counted=True),
-        _Group("False alarms", result.shown_on, wrong),
+        _Group("Wrong boxes", result.shown_on, wrong),
         _Group("Doubtful pictures", result.shown_on, doubtful),
         _Group("Models disagree", result.missed_on, other),
         _Group("Surest boxes", result.shown_on, {"Best detections": result.best}),

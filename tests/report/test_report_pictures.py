@@ -228,7 +228,7 @@ def test_mistakes_come_first_and_the_surest_boxes_last(make_example):
     (galleries,) = class_galleries([every], 20)
     assert [(part.title, part.where) for part in galleries.parts] == [
         ("Best boxes that miss the object", "on trainval"),
-        ("False alarms", "on test"),
+        ("Wrong boxes", "on test"),
         ("Doubtful pictures", "on test"),
         ("Models disagree", "on trainval"),
         ("Surest boxes", "on test"),

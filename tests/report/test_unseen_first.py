@@ -88,6 +88,13 @@ def test_nothing_known_of_boxes_is_said_plainly_above_what_is_known_of_pictures(
     assert "Nothing is known" not in page
 
 
+def test_right_boxes_are_explained_where_a_column_counts_them(make_summary):
+    bus = ClassSummary("bus", image_ap=0.914)
+    alone = Contents(make_summary(test_boxes=False, train_boxes=False), (bus,))
+    for found, is_explained in ((alone, False), (contents(make_summary()), True)):
+        assert ("A box is right if" in class_table(found, class_columns(found)).caption) is is_explained
+
+
 def test_each_class_has_its_boxes_first_and_what_a_person_says_before_all(make_summary):
     cat = ClassSummary("cat", image_ap=0.5)
     found = replace(contents(make_summary()), classes=(BUS, cat), verdicts={"bus": "2 of 20 right: 3 to 30 %"})

@@ -108,7 +108,7 @@ def test_the_page_without_boxes_shows_the_test_sets_failures(run_copy, digits, t
     assert command("evaluate", "--out", run_copy, "--quiet").status == 0
     assert command("report", "--out", run_copy).status == 0
     text = page_text(run_copy)
-    order = ("False alarms on test Highest-scored boxes in pictures without the class", "Doubtful pictures on test",
+    order = ("Wrong boxes on test Highest-scored boxes in pictures without the class", "Doubtful pictures on test",
              "Pictures with the class that score lowest", "Surest boxes on test Best detections")  # fmt: skip
     places = [text.index(title) for title in order]
     assert places == sorted(places)
