@@ -99,13 +99,15 @@ def _draw_outline(canvas: Any, box: DrawnBox, side: int) -> None:
 
 
 def _draw_labels(canvas: Any, boxes: Sequence[DrawnBox], size: tuple[int, int]) -> None:
-    """Draw the label of each box where it covers no label of an earlier one, if there is such a place."""
+    """Draw the label of each box where it covers no label of an earlier one; none where there is no such place."""
     style = LabelStyle.of_picture(*size)
-    texts = [style.fit(box.name, box.value) for box in boxes]
-    places: list[Rectangle] = []
-    for box, text in zip(boxes, texts, strict=True):
-        places.append(place_label(box.box, style.size_of(text), size, places))
-    for box, text, (x1, y1, x2, y2) in reversed(list(zip(boxes, texts, places, strict=True))):
+    labels: list[tuple[DrawnBox, str, Rectangle]] = []
+    for box in boxes:
+        text = style.fit(box.name, box.value)
+        spot = place_label(box.box, style.size_of(text), size, [taken for _, _, taken in labels])
+        if spot is not None:
+            labels.append((box, text, spot))
+    for box, text, (x1, y1, x2, y2) in labels:
         canvas.rectangle((x1, y1, x2 - 1, y2 - 1), fill=box.colour)
         corner = x1 + style.padding, y1 + style.padding
         canvas.text(corner, text, fill=_text_colour(box.colour), font=style.font, anchor="la")
@@ -230,8 +232,8 @@ class LabelStyle:
 
 def place_label(
     box: Sequence[float], label: tuple[int, int], picture: tuple[int, int], taken: Sequence[Rectangle]
-) -> Rectangle:
-    """Return x1, y1, x2, y2 of a box's label: inside the picture, and over no other label if there is a place.
+) -> Rectangle | None:
+    """Return x1, y1, x2, y2 of a box's label: inside the picture, and over no other label; None without such a place.
 
     Parameters
     ----------
@@ -241,8 +243,8 @@ def place_label(
     taken : sequence of tuple of 4 ints
         The other labels.
     """
-    places = list(_places(box, label, picture))
-    return next((spot for spot in places if not any(_overlap(spot, other) for other in taken)), places[0])
+    places = _places(box, label, picture)
+    return next((spot for spot in places if not any(_overlap(spot, other) for other in taken)), None)
 
 
 def _places(box: Sequence[float], label: tuple[int, int], picture: tuple[int, int]) -> Iterator[Rectangle]:

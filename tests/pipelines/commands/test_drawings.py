@@ -1,5 +1,6 @@
 """Drawn boxes: which, how thick, in what colour, and where their labels are."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -127,6 +128,17 @@ def test_labels_cover_no_other_label_where_there_is_a_place():
     for one, other in combinations(taken, 2):
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
     assert taken[0] == (100, 80, 160, 100)
+
+
+def test_a_label_without_a_place_is_left_out_and_hides_no_other(tmp_path):
+    black, box = np.zeros((40, 60, 3), np.uint8), [2, 2, 58, 38]
+    best = DrawnBox(box, "scratch", "97%", 0, 1.0)
+    taken = [place_label(box, LabelStyle.of_picture(60, 40).size_of("scratch 97%"), (60, 40), [])]
+    assert place_label([0, 0, 9, 9], (60, 40), (60, 40), taken) is None
+    x1, y1, x2, y2 = taken[0]
+    further = [replace(best, value=f"{value}%", strength=0.5) for value in range(60, 70)]
+    alone, among = (drawing(tmp_path, boxes, black) for boxes in ([best], [best, *further]))
+    assert (alone[y1:y2, x1:x2] == among[y1:y2, x1:x2]).all()
 
 
 def test_long_names_are_cut_and_values_kept():
