@@ -48,6 +48,10 @@ class ScoredPicture:
     alarm: AlarmThreshold | None = None
     picture_scores: Mapping[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        names, (height, width) = ", ".join(detector.class_name for detector in self.detectors), self.size
+        return f"ScoredPicture({names}: {len(self.boxes):,} windows of {width:,} x {height:,} pixels)"
+
     def detections(self) -> dict[str, Detected]:
         """Return the boxes of every class, as a call of `Predictor` does.
 

@@ -61,6 +61,8 @@ def test_a_class_has_boxes_scores_and_probabilities_best_first(predictor, pictur
 def test_its_repr_is_one_line(predictor):
     dim = predictor.extractor.dim
     assert repr(predictor) == f"Predictor(six, three: {dim:,} features of grid windows)"
+    windows = predictor.scored(np.full((90, 120, 3), 128, np.uint8))
+    assert repr(windows) == f"ScoredPicture(six, three: {len(windows.boxes):,} windows of 120 x 90 pixels)"
     alarm = AlarmThreshold(0.125, 0.05, {})
     many = replace(predictor, detectors=[*predictor.detectors] * 4, alarm=alarm)
     classes = "six, three, six, three, six, 3 more"
