@@ -72,13 +72,21 @@ def _defect_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> F
 
 
 def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
-    """Return the threshold, what it was chosen for, and what it does to good pictures, with an interval."""
+    """Return the threshold, what it was chosen for, and what it does to good pictures, with an interval.
+
+    A last sentence names the classes for which whole pictures count, because other figures are of best boxes alone.
+    """
     rule = (
         f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. It was chosen so that at most "
         f"{100 * alarm.max_false_alarms:g} % of new good pictures like those of training do."
     )
     shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
-    return rule, *(f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of)
+    counts = [f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of]
+    whole = (
+        f"The whole picture counts beside the best box for {', '.join(alarm.pictures)}, in alarms alone: how well "
+        "defects are found, below, is by best boxes."
+    )
+    return rule, *counts, *([whole] if alarm.pictures else [])
 
 
 def _alarm_table(alarm: AlarmThreshold) -> FigureTable:

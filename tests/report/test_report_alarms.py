@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lapsvm.detection.alarms import AlarmThreshold, Share
+from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.report import ClassSummary, Contents, render_page
 from lapsvm.report.alarms import alarm_sentences, alarm_view
 
@@ -99,3 +100,12 @@ def test_the_headline_has_what_masks_say_of_boxes_before_pictures(contents):
     for part in ("70 %", "of the best boxes point at the object", "60 %", "of the score maps point at the object"):
         assert head.index(part) < head.index(">Whole pictures</h2>")
     assert head.index(">Whole pictures</h2>") < head.index("(image AUROC)")
+
+
+def test_classes_whose_whole_pictures_count_are_named_beside_figures_of_best_boxes():
+    whole = replace(ALARM, pictures={"crack": PictureModel(1.0, 0.0, [0.5])})
+    assert alarm_sentences(whole)[:-1] == alarm_sentences(ALARM)
+    assert alarm_sentences(whole)[-1] == (
+        "The whole picture counts beside the best box for crack, in alarms alone: how well defects are found, below, is "
+        "by best boxes."
+    )
