@@ -53,9 +53,12 @@ def share_figures(results: Mapping[str, ClassHits], ids: Sequence[str], counts: 
 
 def image_ap_figure(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> Figure:
     """Return the image-level AP of one class; pictures without a window are not ranked."""
+    value = evaluation.image_ap[name]
+    if value is None:
+        return Figure(None, np.full(len(counts), np.nan))
     best = evaluation.detections[name].best_scores()
     labels = [evaluation.records[image].labels.get(name, 0) if image in best else 0 for image in ids]
-    return Figure(evaluation.image_ap[name], image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
+    return Figure(value, image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
 
 
 def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> dict[str, Figure]:

@@ -1,6 +1,6 @@
 """Evaluation of the result files of a run."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,7 @@ class SetEvaluation:
     pointing : PointingReport or None
         Where `corloc` is.
     image_ap : dict of class name to float or None
+        None without a picture with the class, or without one that lacks it: every order is perfect then.
     image_auroc : dict of class name to float or None
         Empty unless `has_pictures_of_no_class` says yes.
     faults_note : str
@@ -134,10 +135,15 @@ def evaluate_set(stored: StoredRun, boxes: BoxSource, set_name: str) -> SetEvalu
         voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         pointing=pointing(detections, truth) if truth is not None and trained_on else None,
-        image_ap={name: image_average_precision(*pictures) for name, pictures in ranked.items()},
+        image_ap={name: _image_ap(*pictures) for name, pictures in ranked.items()},
         image_auroc={name: image_auroc(*of) for name, of in ranked.items()} if is_sorted else {},
         faults_note=f"set {set_name}: {known.note}" if known is not None and known.note else "",
     )
+
+
+def _image_ap(scores: Sequence[float], labels: Sequence[int]) -> float | None:
+    """Return the image AP of a class; None where nothing has to be told apart."""
+    return image_average_precision(scores, labels) if -1 in labels else None
 
 
 def _without(truth: Truth, others: Collection[str]) -> Truth:

@@ -98,7 +98,9 @@ def test_weak_features_are_said_in_one_sentence():
     assert unseen.weakness_message().startswith(
         "the detectors hardly separate pictures with and without a class, held-out image AP: dog 0.25 (chance 0.25); "
     )
-    assert unseen.weakness_message().endswith("check the labels, add pictures, or use features of another network (--extractor).")
+    assert unseen.weakness_message().endswith(
+        "check the labels, add pictures, or use features of another network (--extractor)."
+    )
     assert Unseen({"cat": good}, {}).weakness_message() == ""
     assert "cat" in Unseen({"cat": bad}, {}).weakness_message()
 

@@ -49,3 +49,19 @@ def test_the_layout_read_as_folders_of_classes_is_named(product, refused, tmp_pa
     line = refused(*options)
     assert "bar has no positive picture in the training set" in line
     assert line.endswith("; --data mvtec takes half of the test pictures for training.\n")
+
+
+def test_a_test_set_that_shows_the_defect_everywhere_has_no_order_to_judge(product, command, tmp_path):
+    root, run = shutil.copytree(product, tmp_path / "product"), tmp_path / "RUN"
+    for name in ("good", "spot"):
+        shutil.rmtree(root / "test" / name)
+    result = command("run", "--data", "mvtec", "--root", root, "--out", run, *OPTIONS)
+    assert result.status == 0, result.err
+    sets = json.loads((run / "evaluation.json").read_text())["sets"]
+    assert sets["test"]["classes"]["bar"]["image_ap"] is sets["test"]["mean"]["image_ap"] is None
+    assert sets["test"]["intervals"]["mean"]["image_ap"] is None
+    assert sets["trainval"]["held_out"]["mean"]["image_ap"] > 0
+    page = " ".join((run / "page/index.html").read_text().split())
+    pictures = page[page.index(">Whole pictures</h2>") : page.index("</header>")]
+    assert "by models that did not see the picture" in pictures
+    assert "on test" not in pictures
