@@ -183,7 +183,10 @@ def test_a_label_that_looks_like_a_misspelling_is_told(root, line, command):
         (("class1", "Class 1"), "is it a misspelling of 'Class 1'?"),
         (("crack", "good_parts"), "class 'good_parts' is learned as one of its own; does it mean 'good', no class?"),
         (("crack", "OK"), None),
-        (("cart", "boar", "bear", "not ok", "no-good", "notebook", "class1", "class11", "class10", "woman", "women"), None),
+        (
+            ("cart", "boar", "bear", "not ok", "no-good", "notebook", "class1", "class11", "class10", "woman", "women"),
+            None,
+        ),
     ],
 )
 def test_names_of_classes_that_are_nearly_equal_are_told(root, line, command, folders, question):
