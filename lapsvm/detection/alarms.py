@@ -226,7 +226,7 @@ def least_share(count: int) -> float:
 
     Rounded down it would be refused.
     """
-    digits = 100 * 10 ** len(str(count + 1))
+    digits = 10.0 ** (2 + len(str(count + 1)))
     return math.ceil(digits / (count + 1) - 1e-9) / digits
 
 

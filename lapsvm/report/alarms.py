@@ -82,11 +82,11 @@ def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
     )
     shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
     counts = [f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of]
-    whole = (
+    note = (
         f"The whole picture counts beside the best box for {', '.join(alarm.pictures)}, in alarms alone: how well "
         "defects are found, below, is by best boxes."
     )
-    return rule, *counts, *([whole] if alarm.pictures else [])
+    return rule, *counts, *([note] if alarm.pictures else [])
 
 
 def _alarm_table(alarm: AlarmThreshold) -> FigureTable:

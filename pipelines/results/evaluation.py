@@ -142,7 +142,7 @@ def evaluate_set(stored: StoredRun, boxes: BoxSource, set_name: str) -> SetEvalu
 
 
 def _image_ap(scores: Sequence[float], labels: Sequence[int]) -> float | None:
-    """Return the image AP of a class; None where nothing has to be told apart."""
+    """Return the image AP of a class; None where no picture lacks it."""
     return image_average_precision(scores, labels) if -1 in labels else None
 
 

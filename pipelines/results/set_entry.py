@@ -258,5 +258,6 @@ class Unseen:
         figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
         return (
             f"the detectors hardly separate pictures with and without a class, held-out image AP: {figures}; their "
-            "boxes are not to be trusted: check the labels, add pictures, or use features of another network (--extractor)."
+            "boxes are not to be trusted: check the labels, add pictures, or use features of another network "
+            "(--extractor)."
         )

@@ -264,7 +264,7 @@ def _unseen_image_ap(
     test : SetEvaluation or None
         Of the test set, if there is one.
     held_out : HeldOut or None
-        Used without a test set, or one in which nothing has to be told apart.
+        Used without a test set, or where that gives no image AP.
     """
     if test is None or test.image_ap[name] is None:
         return (None, None) if held_out is None else (held_out.image_ap, held_out.chance)

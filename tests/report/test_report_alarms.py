@@ -106,6 +106,6 @@ def test_classes_whose_whole_pictures_count_are_named_beside_figures_of_best_box
     whole = replace(ALARM, pictures={"crack": PictureModel(1.0, 0.0, [0.5])})
     assert alarm_sentences(whole)[:-1] == alarm_sentences(ALARM)
     assert alarm_sentences(whole)[-1] == (
-        "The whole picture counts beside the best box for crack, in alarms alone: how well defects are found, below, is "
-        "by best boxes."
+        "The whole picture counts beside the best box for crack, in alarms alone: how well defects are found, below, "
+        "is by best boxes."
     )

@@ -129,5 +129,5 @@ def misspellings(data: RunData) -> dict[str, str]:
 def _word_of(name: str, words: Collection[str]) -> str | None:
     """Return the word of no class in a name of several words; None without one, or with one that is negated."""
     parts = re.findall(r"[^\W\d_]+", name.casefold())
-    known = [part for part in parts if part in words]
+    known = [word for word in parts if word in words]
     return known[0] if known and len(parts) > 1 and NEGATIONS.isdisjoint(parts) else None
