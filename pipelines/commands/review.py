@@ -90,7 +90,7 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
 
 def _training(context: "RunContext") -> tuple[str, ...]:
     """Return the words of the command that trains on verdicts."""
-    return "lapsvm", "run", "--out", str(context.run.path)
+    return "lapsvm", "run", "--out", str(context.run.path.resolve())
 
 
 def _merge_export(path: Path, context: "RunContext", *, accept_unchanged: bool) -> "list[Verdict]":
@@ -126,9 +126,8 @@ def _write(session: "ReviewSession", path: Path, reporter: "Reporter") -> Outcom
     reporter.say(
         f"review: {path} holds {count} pictures; take its verdicts back with lapsvm review --out {out} --merge FILE."
     )
-    return Outcome(
-        {"page": path}, {"pictures": count}, ("lapsvm", "review", "--out", str(out), "--merge", "verdicts.jsonl")
-    )
+    next_words = ("lapsvm", "review", "--out", str(out.resolve()), "--merge", "verdicts.jsonl")
+    return Outcome({"page": path}, {"pictures": count}, next_words)
 
 
 def _serve(session: "ReviewSession", context: "RunContext", port: int, *, browse: bool) -> None:

@@ -64,5 +64,5 @@ def verify(options: dict[str, Any]) -> Outcome:
         raise ShardError(f"{count}; lapsvm run makes only these again.")
     n_intact = len(jobs) - len(failures)
     reporter.say(f"{n_intact} files are intact" + (f", {len(removed)} removed." if removed else "."))
-    again = ("lapsvm", "run", "--out", str(run.path)) if removed or lost else ()
+    again = ("lapsvm", "run", "--out", str(run.path.resolve())) if removed or lost else ()
     return Outcome({}, {"intact": n_intact, "removed": list(map(str, removed))}, again)

@@ -81,6 +81,15 @@ def test_a_verb_answers_with_what_it_made_and_where(verb, run_copy, finished, di
     assert bool(answer["figures"]) == (verb != "detect")
 
 
+@pytest.mark.parametrize("verb", ["report", "threshold", "review"])
+def test_the_next_command_runs_in_any_folder(verb, run_copy, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(run_copy.parent)
+    places = {"run": run_copy.name, "tmp": tmp_path}
+    answer = answer_of(command(*(word.format(**places) for word in FINISHED[verb]), "--json"))
+    words = shlex.split(answer["next"])
+    assert words[words.index("--out") + 1] == str(run_copy)
+
+
 def test_an_import_answers(finished, digits, tmp_path, command):
     (tmp_path / "windows").mkdir()
     for shard in (one for name in ("trainval", "test") for one in open_shards(finished / "shards" / name).image_ids):
