@@ -5,18 +5,19 @@ defusedxml parses the files; it refuses entity definitions and external referenc
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from xml.etree.ElementTree import ParseError
 
-import numpy as np
 from defusedxml import ElementTree
 
-from lapsvm.box_faults import NO_BOX, ROTATED, is_rotated
+from lapsvm.box_faults import NO_BOX, NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import open_regular
-from lapsvm.texts.numbers import whole_number
+from lapsvm.texts.numbers import finite_number, whole_number
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
+_TURNED = ("robndbox", "rotated_bndbox")
+"""Elements of boxes with an angle, which may stand beside the upright box around them."""
 
 
 class VocObject(NamedTuple):
@@ -66,8 +67,8 @@ def read_voc_file(path: Path) -> VocFile:
     Raises
     ------
     AnnotationError
-        If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name, if a corner
-        of its box is not a finite number, or if ``<difficult>`` is neither 0 nor 1.
+        If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name, or if
+        ``<difficult>`` is neither 0 nor 1.
     """
     root = read_xml(path)
     if root.tag != "annotation":
@@ -99,15 +100,22 @@ def _object(path: Path, element: Any) -> VocObject:
     name = _text(element, "name")
     if not name:
         raise AnnotationError(f"annotation {path} has an <object> without a <name>.")
-    difficult = _text(element, "difficult") if element.find("difficult") is not None else "0"
-    if difficult not in ("0", "1"):
-        raise AnnotationError(f"annotation {path}: <difficult> must be 0 or 1, got {difficult!r}.")
-    box, is_difficult = element.find("bndbox"), difficult == "1"
-    if element.find("robndbox") is not None or any(map(is_rotated, _angles(element))):
-        return VocObject(name, (), is_difficult, ROTATED)
-    if box is None:
-        return VocObject(name, (), is_difficult, NO_BOX)
-    return VocObject(name, tuple(_corner(path, box, corner) for corner in _CORNERS), is_difficult)
+    written = _text(element, "difficult") if element.find("difficult") is not None else "0"
+    difficult = whole_number(written)
+    if difficult not in (0, 1):
+        raise AnnotationError(f"annotation {path}: <difficult> must be 0 or 1, got {written!r}.")
+    corners = [finite_number(_text(element, f"bndbox/{corner}")) for corner in _CORNERS]
+    fault = _fault(element, has_numbers=None not in corners)
+    return VocObject(name, () if fault else tuple(cast("list[float]", corners)), difficult == 1, fault)
+
+
+def _fault(element: Any, *, has_numbers: bool) -> str:
+    """Return why an object has no upright box; "" if it has one."""
+    if any(element.find(tag) is not None for tag in _TURNED) or any(map(is_rotated, _angles(element))):
+        return ROTATED
+    if element.find("bndbox") is None:
+        return NO_BOX
+    return "" if has_numbers else NOT_NUMBERS
 
 
 def _angles(element: Any) -> Iterator[str]:
@@ -116,18 +124,6 @@ def _angles(element: Any) -> Iterator[str]:
     for attribute in element.iterfind("attributes/attribute"):
         if _text(attribute, "name") == "rotation":
             yield _text(attribute, "value")
-
-
-def _corner(path: Path, box: Any, name: str) -> float:
-    """Return a corner of a box; AnnotationError unless it is a finite number."""
-    text = _text(box, name)
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value) or "_" in text:
-        raise AnnotationError(f"annotation {path}: <{name}> must be a finite number, got {text!r}.")
-    return value
 
 
 def _text(element: Any, tag: str) -> str:

@@ -181,10 +181,6 @@ def test_the_first_missing_annotation_of_some_is_named(voc):
         ("<html></html>", "must have the root <annotation>, got <html>"),
         ('<?xml version="1.0" encoding="klingon"?><annotation/>', "unknown encoding"),
         (annotation("<object><bndbox/></object>"), "has an <object> without a <name>"),
-        (annotation(xml_object(corners=("x", 1, 2, 3))), "<xmin> must be a finite number, got 'x'"),
-        (annotation(xml_object(corners=(1, 1, "nan", 3))), "<xmax> must be a finite number, got 'nan'"),
-        (annotation(xml_object(corners=(1, "", 2, 3))), "<ymin> must be a finite number, got ''"),
-        (annotation(xml_object(corners=(1, 1, 2, "1_0"))), "<ymax> must be a finite number, got '1_0'"),
         (annotation(xml_object(difficult="maybe")), "<difficult> must be 0 or 1, got 'maybe'"),
     ],
 )
@@ -193,6 +189,28 @@ def test_a_broken_annotation_is_named_in_one_sentence(voc, text, sentence):
     with pytest.raises(AnnotationError, match=rf"annotation .*a\.xml.*{sentence.removeprefix('a.xml ')}") as caught:
         open_voc(voc).ground_truth("trainval")
     assert "\n" not in str(caught.value)
+
+
+NOT_NUMBERS = "with a box that is not four finite numbers"
+TURNED = xml_object().replace("</object>", "<rotated_bndbox><angle>1</angle></rotated_bndbox></object>")
+
+
+@pytest.mark.parametrize(
+    ("odd", "fault"),
+    [
+        *((xml_object(corners=corners), NOT_NUMBERS) for corners in [("x", 1, 2, 3), (1, 1, "nan", 3), (1, "", 2, 3)]),
+        *((xml_object(corners=(1, 1, 2, text)), NOT_NUMBERS) for text in ("1_0", "inf", "1,5", "\u0663")),
+        ("<object><name>cat</name><bndbox/></object>", NOT_NUMBERS),
+        ("<object><name>cat</name></object>", "without a box"),
+        (TURNED, "with a rotated box"),
+        (TURNED.replace("rotated_bndbox", "robndbox"), "with a rotated box"),
+    ],
+)
+def test_an_object_without_a_usable_box_is_left_out_and_counted(voc, odd, fault):
+    (voc / "Annotations/b.xml").write_text(annotation(xml_object(difficult="0.0"), odd))
+    truth = open_voc(voc).ground_truth("trainval")
+    assert truth["cat"]["b"].boxes.tolist() == [[9, 19, 30, 40]]
+    assert truth.faults == {fault: 1}
 
 
 def test_an_annotation_that_is_a_folder_is_named(voc):

@@ -151,7 +151,7 @@ def test_an_odd_region_of_label_studio_is_no_verdict_and_ends_no_merge(exported,
     assert found == {(one.id, name, "boxes") for one in pictures[1:] for name in one.classes}
 
 
-def test_choices_beside_boxes_and_several_labels_of_one_region_are_read(exported, merged):
+def test_choices_and_relations_beside_boxes_and_several_labels_of_one_region_are_read(exported, merged):
     folder, pictures = exported("label-studio")
     choice = {"type": "choices", "value": {"choices": ["blurred"]}}
     relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}  # has no value
