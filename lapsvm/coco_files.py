@@ -125,7 +125,7 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     judged = _judged(annotations, list(used.values()), known)
     faults = Counter(annotation.fault or CROWD for annotation in judged if annotation.fault or annotation.is_crowd)
     faults += Counter({NO_CATEGORY: len(others)})
-    without_category = frozenset(_id(image) for image in others if _is_listed(image, images))
+    without_category = frozenset(as_id(image) for image in others if _is_listed(image, images))
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
     read = tuple(judged if boxes else annotations)
@@ -204,7 +204,7 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
     """Return id -> object of a list, in file order."""
     entries: dict[Hashable, dict[str, Any]] = {}
     for index, row in enumerate(_listed(content, key, path)):
-        annotation_id = _id(row.get("id"))
+        annotation_id = as_id(row.get("id"))
         if annotation_id is None:
             raise AnnotationError(
                 f"{path}: entry {index} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
@@ -221,7 +221,7 @@ def _annotation(row: Mapping[str, Any], where: str, images: Mapping[Hashable, An
     crowd = row.get("iscrowd", 0)
     if crowd not in (0, 1):
         raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
-    return CocoAnnotation(image, _id(row["category_id"]), bool(crowd))
+    return CocoAnnotation(image, as_id(row["category_id"]), bool(crowd))
 
 
 def _judged(
@@ -263,7 +263,7 @@ def _reference(
     row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule: str, error: type[DataError]
 ) -> Any:
     """Return an id that refers to an entry of another list."""
-    value = _id(row.get(key))
+    value = as_id(row.get(key))
     if value is None or value not in known:
         raise error(f"{rule}, got {key} {_short(row.get(key))}.")
     return value
@@ -295,7 +295,7 @@ def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:
     """Raise AnnotationError if two annotations that have an id share it."""
     seen = set()
     for row in rows:
-        key = _id(row.get("id"))
+        key = as_id(row.get("id"))
         if row.get("id") is not None and (key is None or key in seen):
             got = _short(row["id"])
             raise AnnotationError(f"{path}: ids of annotations must be numbers or texts and differ, got {got}.")
@@ -312,10 +312,10 @@ def _text(entry: Mapping[str, Any], key: str, where: str, default: str | None = 
 
 def _is_listed(value: Any, known: Mapping[Hashable, Any]) -> bool:
     """Return whether a value is the id of an entry."""
-    return (key := _id(value)) is not None and key in known
+    return (key := as_id(value)) is not None and key in known
 
 
-def _id(value: Any) -> Hashable | None:
+def as_id(value: Any) -> Hashable | None:
     """Return a value that can be an id, 1.0 as the whole number that it was; None for others."""
     if isinstance(value, float) and value.is_integer():
         return int(value)

@@ -33,7 +33,7 @@ def test_utf_16_is_named(tmp_path, read, encoding):
 
 
 def test_bytes_of_another_encoding_are_named_with_their_place(tmp_path):
-    with pytest.raises(SettingsError, match="got the byte 0xe4 at 3; save it as UTF-8"):
+    with pytest.raises(SettingsError, match="got the byte 0xe4 in line 1; save it as UTF-8"):
         read_text(written(tmp_path, "zähe ämter".encode("latin-1").replace(b"z\xe4", b"zoo\xe4")), "x", SettingsError)
 
 

@@ -7,7 +7,6 @@ As an extension, a tab separates an id that contains spaces from its numbers.
 
 from codecs import BOM_UTF8
 from concurrent.futures import ThreadPoolExecutor
-from math import isfinite
 from operator import itemgetter
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from lapsvm.boxes import from_voc, to_voc
 from lapsvm.errors import InputError, MissingError, ResultsError
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.files import read_regular, write_atomically
+from lapsvm.texts.numbers import finite_number
+from lapsvm.texts.reading import decoded
 
 COMPETITIONS = ("comp3", "comp4")
 
@@ -118,10 +119,9 @@ def read_result_file(path: str | Path) -> Detections:
     table, places, names, odd = _kernel.read_lines(text)
     known, kept = {name.decode(): number for number, name in enumerate(names)}, np.ones(len(table), dtype=bool)
     for row, number, start, stop in odd:
-        try:
-            line = text[start:stop].decode()
-        except UnicodeDecodeError:
-            raise ResultsError(f"{path} must be text in UTF-8.") from None
+        line = text[start:stop].decode("utf-8", "replace")
+        if "\ufffd" in line or "\0" in line:
+            decoded(text, f"result file {path}", ResultsError)
         kept[row] = not line.isspace()
         if kept[row]:
             image, table[row] = _parse(line, path, number)
@@ -137,11 +137,8 @@ def _parse(line: str, path: Path, number: int) -> tuple[str, list[float]]:
     if len(fields) != 5 and "\t" in line:
         image, _, numbers = line.partition("\t")
         fields = numbers.split()
-    try:
-        row = [float(field) for field in fields]
-    except ValueError:
-        row = []
-    if len(row) != 5 or not all(map(isfinite, row)):
+    row = [value for value in map(finite_number, fields) if value is not None]
+    if not len(row) == len(fields) == 5:
         raise ResultsError(
             f"{path}, line {number}, must be an id, a score and x1 y1 x2 y2, all finite; got {line.strip()[:80]!r}."
         )

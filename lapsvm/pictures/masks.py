@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
-from lapsvm.pictures.reading import opened_picture
+from lapsvm.pictures.reading import opened_picture, upright
 
 MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff")
 """Suffixes of masks, in lower case. JPEG blurs the border between black and white."""
@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 def read_mask(path: str | Path) -> Mask:
     """Read a mask: a pixel belongs to an object unless it is black.
 
-    Transparency is passed over, and colours of a palette count, not their numbers.
+    The EXIF orientation is applied, transparency is passed over, and colours of a palette count, not their numbers.
 
     Parameters
     ----------
@@ -35,8 +35,9 @@ def read_mask(path: str | Path) -> Mask:
     """
     with opened_picture(path) as (_, picture):
         bands = "".join(picture.getbands())
-        plain = picture.convert("RGB") if bands in ("P", "PA", "LA", "La", "RGBA", "RGBa") else picture
-        samples = np.asarray(plain)
+        plain = picture.convert("RGB") if bands in ("P", "PA", "LA", "La", "RGBA", "RGBa", "CMYK") else picture
+        plain.load()
+        samples = np.asarray(upright(plain, picture))
     return np.asarray(samples.any(axis=2) if samples.ndim == 3 else samples != 0)
 
 

@@ -222,8 +222,7 @@ def _seen(file: BinaryIO | None, picture: Any) -> Picture:
     samples = sample_range(file, picture)
     picture.load()  # some formats have their EXIF data behind the pixels, and TIFF files are upright afterwards
     colours, is_narrow = (picture, False) if samples is None else _eight_bits(file, picture, samples)
-    turn = _TURNS.get(_orientation(picture))
-    pixels = np.array(_on_white(colours if turn is None else colours.transpose(turn)))
+    pixels = np.array(_on_white(upright(colours, picture)))
     return Picture(pixels, _nothing(pixels, colours, is_narrow))
 
 
@@ -236,6 +235,12 @@ def opened_picture(path: str | Path) -> Iterator[tuple[BinaryIO, Any]]:
     with _described_errors(path), open_regular(path, "picture") as file, Image.open(file) as picture:
         _check_header(path, picture)
         yield file, picture
+
+
+def upright(colours: Any, picture: Any) -> Any:
+    """Return the colours of a loaded picture as its metadata turn it."""
+    turn = _TURNS.get(_orientation(picture))
+    return colours if turn is None else colours.transpose(turn)
 
 
 def _orientation(picture: Any) -> Any:

@@ -23,15 +23,20 @@ def read_text(path: Path, what: str, error: type[LapsvmError], most: int = LARGE
     error
         If it is no UTF-8, such as UTF-16, which some programs write.
     """
-    content = read_regular(path, what, most)
+    return decoded(read_regular(path, what, most), f"{what} {path}", error)
+
+
+def decoded(content: bytes, where: str, error: type[LapsvmError]) -> str:
+    """Return the text of some bytes of UTF-8, without a byte order mark; `error`, which names the line, for others."""
     is_wide = len(content) > 1 and content[:2].count(b"\0") == 1  # without a mark: a zero beside each letter
     if is_wide or content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        raise error(f"{what} {path} must be text in UTF-8, got UTF-16; save it as UTF-8.")
+        raise error(f"{where} must be text in UTF-8, got UTF-16; save it as UTF-8.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        got = f"the byte 0x{content[problem.start]:02x} at {problem.start:,}"
-        raise error(f"{what} {path} must be text in UTF-8, got {got}; save it as UTF-8.") from None
+        line = content.count(b"\n", 0, problem.start) + 1
+        got = f"the byte 0x{content[problem.start]:02x} in line {line:,}"
+        raise error(f"{where} must be text in UTF-8, got {got}; save it as UTF-8.") from None
 
 
 def read_json(path: Path, what: str, error: type[DataError], unique: bool = False) -> Any:

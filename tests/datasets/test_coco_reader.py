@@ -173,7 +173,7 @@ BAD = {
     "no JSON": ("{", "cannot be read as JSON"),
     "not text": (
         '{"images": "\ud800"}'.encode("utf-8", "surrogatepass"),
-        "must be text in UTF-8, got the byte 0xed at 12",
+        "must be text in UTF-8, got the byte 0xed in line 1",
     ),
     "deep": (DEEP, "cannot be read as JSON"),
     "a list": ([], "must hold a JSON object with images"),

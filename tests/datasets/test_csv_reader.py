@@ -103,7 +103,7 @@ def test_a_missing_picture_is_named_when_it_is_read(tmp_path):
         ),
         ("image,label\na.jpg,cat\na.png,cat\n", r"a\.png must differ from a\.jpg in more than its suffix"),
         ('image,label\n"a.jpg,cat\n', "cannot be read: unexpected end of data"),
-        (b"image,label\n\xff.jpg,cat\n", "must be text in UTF-8, got the byte 0xff at 12"),
+        (b"image,label\n\xff.jpg,cat\n", "must be text in UTF-8, got the byte 0xff in line 2"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_line(tmp_path, text, sentence):

@@ -62,7 +62,7 @@ def test_blank_lines_carriage_returns_tabs_and_a_missing_last_newline_are_read_o
 
 @pytest.mark.parametrize(
     "line",
-    ["a 1 1 1 2", "a 1 1 1 2 2 2", "a one 1 1 2 2", "a nan 1 1 2 2", "a 1 1 1 2 inf", "1 1 1 2 2", "a\tb 1 1 1 2 2"],
+    ["a 1 1 1 2", "a 1 1 1 2 2 2", "a one 1 1 2 2", "a nan 1 1 2 2", "a 1 1 1 2 inf", "1 1 1 2 2", "a\tb 1 1 1 2 2", "a 1_0 1 1 2 2", "a ١ 1 1 2 2"],
 )
 def test_a_malformed_line_is_named(tmp_path, line):
     path = put(tmp_path, LINE + line + "\n")
@@ -75,9 +75,10 @@ def test_a_malformed_line_is_named(tmp_path, line):
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
-    (tmp_path / "comp4_det_test_car.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ResultsError, match=r"comp4_det_test_car\.txt must be text in UTF-8\.$"):
-        read_results(tmp_path, "test")
+    for content, got in ((LINE.encode("utf-16"), "UTF-16"), (LINE.encode() + b"\xe4 1", "the byte 0xe4 in line 2")):
+        (tmp_path / "comp4_det_test_car.txt").write_bytes(content)
+        with pytest.raises(ResultsError, match=rf"comp4_det_test_car\.txt must be text in UTF-8, got {got}; save"):
+            read_results(tmp_path, "test")
 
 
 def test_a_class_with_two_files_is_refused(tmp_path):

@@ -9,6 +9,7 @@ from PIL import Image
 
 from lapsvm.errors import ImageError, MissingError
 from lapsvm.pictures.masks import mask_regions, read_mask
+from lapsvm.pictures.reading import read_image
 
 MASKS = arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)))
 
@@ -64,6 +65,25 @@ def test_a_transparent_pixel_is_what_its_colour_says(tmp_path):
     drawn[0, 1] = (0, 0, 0, 255)
     Image.fromarray(drawn).save(tmp_path / "mask.png")
     assert read_mask(tmp_path / "mask.png").tolist() == [[True, False], [False, False]]
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_a_mask_is_turned_as_its_picture_is(tmp_path, orientation, suffix):
+    stored = np.zeros((4, 6), np.uint8)
+    stored[0, 1:5] = stored[3, 0] = 255
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    tags = {"tiffinfo": {0x0112: orientation}} if suffix == ".tif" else {"exif": exif}
+    Image.fromarray(stored).save(tmp_path / f"mask{suffix}", **tags)
+    assert (read_mask(tmp_path / f"mask{suffix}") == (read_image(tmp_path / f"mask{suffix}")[..., 0] > 0)).all()
+
+
+def test_black_of_four_inks_is_black(tmp_path):
+    drawn = np.zeros((4, 6, 3), np.uint8)
+    drawn[1, 2:5] = 255
+    Image.fromarray(drawn).convert("CMYK").save(tmp_path / "mask.tif")
+    assert (read_mask(tmp_path / "mask.tif") == (drawn[..., 0] > 0)).all()
 
 
 def test_files_that_are_no_masks_are_named(tmp_path):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lapsvm.coco_files import as_id
 from lapsvm.errors import ExternalFileError
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
 from lapsvm.texts.reading import read_json
@@ -39,10 +40,11 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
         If it is no JSON, repeats a key, holds annotations of objects, or has another structure.
     """
     content = read_json(path, "file", ExternalFileError, unique=True)
-    if isinstance(content, list):
+    if isinstance(content, list) and content:
         return _source(str(path), _grouped(content, str(path)), names, BoxConvention("xywh"), has_features=False)
     if not isinstance(content, dict) or not content:
-        raise ExternalFileError(f"{path} must hold an object or a list of pictures, got {type(content).__name__}.")
+        got = type(content).__name__ if content else "none"
+        raise ExternalFileError(f"{path} must hold an object or a list of pictures, got {got}.")
     if "annotations" in content:
         raise ExternalFileError(f"{path} holds annotations, which are ground truth and no proposals.")
     first = next(iter(content.values()))
@@ -54,9 +56,10 @@ def _grouped(proposals: Sequence[Any], where: str) -> dict[str, dict[str, Any]]:
     """Return the boxes of each picture, in file order, or by falling score if all have one."""
     by_picture: dict[str, list[Any]] = {}
     for number, entry in enumerate(proposals):
-        if not isinstance(entry, dict) or not isinstance(entry.get("image_id"), int | str) or "bbox" not in entry:
+        image_id = as_id(entry.get("image_id")) if isinstance(entry, dict) else None
+        if image_id is None or "bbox" not in entry:
             raise ExternalFileError(f"{where}: entry {number} must have an image_id and a bbox, got {str(entry)[:80]}.")
-        by_picture.setdefault(str(entry["image_id"]), []).append(entry)
+        by_picture.setdefault(str(image_id), []).append(entry)
     for key, entries in by_picture.items():
         if all(isinstance(entry.get("score"), int | float) for entry in entries):
             if any(entry["score"] != entry["score"] for entry in entries):

@@ -165,7 +165,9 @@ def test_a_companion_that_is_not_there_is_named(tmp_path):
         ('{"one": [[0, 0, NaN, 1]]}', "boxes must be finite, got nan at index \\(0, 2\\)"),
         ('[{"image_id": 1}]', "entry 0 must have an image_id and a bbox"),
         ("3", "must hold an object or a list of pictures, got int"),
-        ("{}", "must hold an object or a list of pictures"),
+        ("{}", "must hold an object or a list of pictures, got none"),
+        ("[]", "must hold an object or a list of pictures, got none"),
+        ('[{"image_id": true, "bbox": [0, 0, 1, 1]}]', "entry 0 must have an image_id and a bbox"),
     ],
 )
 def test_what_is_wrong_in_json(tmp_path, text, sentence):
@@ -185,6 +187,13 @@ def test_the_best_scored_proposals_of_a_list_come_first(tmp_path):
     rows = [{"image_id": 7, "bbox": [place, 0, 1, 1], "score": place} for place in range(3)]
     (tmp_path / "some.json").write_text(json.dumps(rows))
     np.testing.assert_array_equal(read(tmp_path / "some.json").boxes[:, 0], [2, 1, 0])
+
+
+def test_whole_numbers_are_ids_also_as_tables_with_gaps_write_them(tmp_path):
+    rows = [{"image_id": number, "bbox": [0, 0, 1, 1]} for number in (7.0, 7, "7")]
+    (tmp_path / "some.json").write_text(json.dumps(rows))
+    assert open_external(tmp_path / "some.json").keys == ("7",)
+    assert len(read(tmp_path / "some.json").boxes) == 3
 
 
 def test_matlabs_version_73_is_refused_with_the_way_out(tmp_path):
