@@ -77,7 +77,7 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
     from ..verdicts.counting import not_random
 
     path, run = options["merge"], context.run
-    if path.is_dir() or path.suffix in (".json", ".xml"):
+    if _is_export(path):
         new = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
     else:
         new = context.merge_verdicts(path)
@@ -86,6 +86,15 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
     for note in not_random(new):
         context.reporter.say(f"review: {note}.")
     return Outcome({"verdicts": run.verdicts_file} if new else {}, {"new": len(new)}, _training(context) if new else ())
+
+
+def _is_export(path: Path) -> bool:
+    """Return whether a path is a folder or file of another program; a file of verdicts may have any name."""
+    from ..review.mended.yolo_files import CLASSES
+    from ..verdicts.verdict import read_verdicts
+
+    is_named_so = path.suffix.lower() in (".json", ".xml", ".yaml", ".yml") or path.name == CLASSES
+    return path.is_dir() or (is_named_so and not read_verdicts(path).by_class)
 
 
 def _training(context: "RunContext") -> tuple[str, ...]:

@@ -1,16 +1,22 @@
 """Which picture of a run a name of another program means: by file name, and by folders where file names are equal."""
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePath, PurePosixPath
 from unicodedata import normalize
+from urllib.parse import unquote
 
 from lapsvm.catalog import ImageRecord
 
 Parts = tuple[str, ...]
 Picture = tuple[str, str]  # set, id
+_UPLOADED = re.compile(r"^(?:.*[/\\])?[0-9a-f]{8}-(?=[^/\\]+$)", re.IGNORECASE)
+"""What Label Studio puts before the name of a file that it was given, in a folder of its own."""
+_EXPORTED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+(?:\.\w+)?$", re.IGNORECASE)
+"""What Roboflow puts behind it."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,9 @@ class _File:
 def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequence[ImageRecord]]) -> PictureMatches:
     """Match named pictures with the pictures of a run.
 
-    A name means the picture with the same file name, its suffix aside. If several pictures have it, it means the one
-    with the most folders in common, counted from the file upwards.
+    A name means the picture with the same file name, its suffix aside, and what programs add to a name if it means none
+    with that. If several pictures have it, it means the one with the most folders in common, counted from the file
+    upwards.
 
     Parameters
     ----------
@@ -61,7 +68,7 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
     unknown: list[int] = []
     ambiguous: list[int] = []
     for number, alternatives in enumerate(names):
-        candidates = [_closest(index, name) for name in alternatives]
+        candidates = [_closest(index, name) for name in with_originals(alternatives)]
         chosen = next((found for found in candidates if len(found[1]) == 1), None)
         if chosen is not None:
             best[chosen[1][0]].append((chosen[0], number))
@@ -75,6 +82,16 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
             pictures |= dict.fromkeys(file.pictures, closest[0])
         ambiguous += [number for depth, number in entries if len(closest) > 1 or depth < highest]
     return PictureMatches(pictures, unknown, sorted(ambiguous))
+
+
+def with_originals(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names, and behind them those that the files may have had before other programs took them in.
+
+    These quote a name as in an address, put eight digits and a hyphen before it, or a suffix and a hash behind it.
+    """
+    given = tuple(names)
+    plain = [unquote(name) for name in given]
+    return tuple(dict.fromkeys((*given, *plain, *(_EXPORTED.sub("", _UPLOADED.sub("", name)) for name in plain))))
 
 
 def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File]]:

@@ -23,6 +23,7 @@ from ..verdicts.counting import denial, labels_after, of_no_class, usable_verdic
 from ..verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
 from .dataset import RunData, label_vector, moved, open_run_data
 from .folder import RunFolder, Timing
+from .limits import counted
 from .progress import Reporter
 from .settings import IMPORTED, Settings
 
@@ -250,6 +251,11 @@ class RunContext:
             return size if one.is_of(digest) else None
 
         kept, notes = usable_verdicts(given, self._opened.classes, size_of)
+        present = {record.id for record in self._opened.records[self.train_set]}
+        unknown = [one.picture for one in kept if one.picture not in present]
+        changed = [one.picture for one in kept if one.picture in stored and not one.is_of(stored[one.picture][0])]
+        notes += counted(unknown, "verdicts are of pictures that the training set lacks, and say nothing until it has them")
+        notes += counted(changed, "verdicts are of pictures that have changed since, and say nothing")
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")
         new = add_verdicts(self.run, kept)

@@ -18,8 +18,9 @@ from typing import Any, Self
 
 from lapsvm.box_faults import box_faults
 from lapsvm.errors import DataError, MissingError, SettingsError, WriteError
-from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular, sync, unshare
+from lapsvm.files import NOT_PARSED, is_named, open_flags, open_regular, sync, unshare
 from lapsvm.ground_truth import Size
+from lapsvm.texts.reading import read_text
 
 from ..run.folder import RunFolder
 from ..run.limits import listed, shown
@@ -212,12 +213,13 @@ def _append_lines(file: FileIO, content: bytes) -> None:
 def given_verdicts(path: Path) -> list[Verdict]:
     """Return the verdicts of a file that a user names.
 
-    Raises MissingError if the file is not there, DataError if a line of it is none.
+    Raises MissingError if the file is not there, DataError if it is no text in UTF-8, or a line of it is none.
     """
-    check_regular(path, "verdicts")
+    text = read_text(path, "verdicts", DataError)
     given = read_verdicts(path)
-    if given.damaged or (path.stat().st_size and not given.by_class):
-        raise DataError(f"{path} must hold verdicts alone; {given.damage or 'it holds none.'}")
+    if given.damaged or (text.strip() and not given.by_class):
+        lines = listed([str(number) for number in given.damaged]) or "1"
+        raise DataError(f"{path} must hold verdicts alone, each a JSON object on a line of its own; not so: line {lines}.")
     return list(given)
 
 

@@ -21,7 +21,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
 
-from ...results.picture_names import path_parts
+from ...results.picture_names import path_parts, with_originals
 from ...run.limits import counted, shown
 from ...shards.windows import UnusableError, run_pixels
 from ...verdicts.verdict import Box, Verdict, VerdictLog
@@ -177,7 +177,7 @@ def match_exported(
             by_file[key].append(name)
     found, unknown = defaultdict[str, list[MendedPicture]](list), []
     for picture in pictures:
-        meant = [names[0] for name in picture.names if len(names := list(_meant(name, by_file))) == 1]
+        meant = [names[0] for name in with_originals(picture.names) if len(names := list(_meant(name, by_file))) == 1]
         if meant:
             found[meant[0]].append(picture)
         else:

@@ -21,7 +21,6 @@ MARKERS = ("data.yaml", "data.yml", CLASSES, f"labels/{CLASSES}")
 _LABELS = "labels"
 _PARTS = frozenset({"train", "val", "valid", "validation", "test"})
 _NO_LABELS = re.compile(r"(predefined_)?classes\.txt|(readme|notes|license)\b.*", re.IGNORECASE)
-_UPLOADED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+$", re.IGNORECASE)
 
 
 class LabelFile(NamedTuple):
@@ -79,4 +78,4 @@ def label_files(root: Path) -> Iterator[LabelFile]:
             is_in_part = start == 0 and len(below) > 1 and below[0] in _PARTS
             place = str(PurePosixPath(*below[is_in_part:])).removesuffix(".txt")
             original = re.sub(r"(^|/)images_(?=/)", r"\1images", place)
-            yield LabelFile(path, place, tuple(dict.fromkeys((place, original, _UPLOADED.sub("", place)))))
+            yield LabelFile(path, place, tuple(dict.fromkeys((place, original))))

@@ -125,6 +125,11 @@ BAD = {
     ),
     "no pictures": (lambda folder: coco(folder, [], []), "but hold no picture"),
     "no files": (str, "but hold no .xml file; a COCO file is named itself"),
+    "one VOC file": (
+        lambda folder: write(folder / "2.xml", "<annotation/>"),
+        r"must be a COCO file \(.json\) or a folder of VOC annotations \(.xml\), got a .xml file",
+    ),
+    "a table": (lambda folder: write(folder / "boxes.csv", "image,x1"), "got a .csv file"),
     "no JSON": (lambda folder: write(folder / "boxes.json", "{"), "cannot be read as JSON"),
     "broken XML": (lambda folder: str(write(folder / "voc.xml", "<annotation>").parent), "is no XML that can be read"),
 }  # fmt: skip

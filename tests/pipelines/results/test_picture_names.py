@@ -31,6 +31,11 @@ ANIMALS = records(trainval=["cat/001.jpg", "dog/001.jpg", "dog/my dog.v2.png"], 
         ("/mnt/photos/animals/test/cat/001.jpg", ("test", "cat/001")),
         ("my dog.v2.png", ("trainval", "dog/my dog.v2")),
         ("my dog.v2", ("trainval", "dog/my dog.v2")),
+        ("my%20dog.v2.png", ("trainval", "dog/my dog.v2")),
+        ("007_jpg.rf.0a1b2c3d.jpg", ("test", "cat/007")),
+        ("0A1B2C3D-007.jpg", ("test", "cat/007")),
+        ("images\\0a1b2c3d-007_jpg.rf.9f.jpg", ("test", "cat/007")),
+        ("dog/001_jpg.rf.9f.jpg", ("trainval", "dog/001")),
     ],
 )
 def test_a_name_means_the_picture_with_most_of_its_path(name, found):
@@ -47,7 +52,7 @@ def test_equal_names_in_several_folders_or_sets_are_ambiguous(name):
     assert not matches.pictures
 
 
-@pytest.mark.parametrize("name", ["002.jpg", "", "/", "my dog.png"])
+@pytest.mark.parametrize("name", ["002.jpg", "", "/", "my dog.png", "x0a1b2c3d-007.jpg", "0a1b2c3d-/x007.jpg"])
 def test_a_name_of_no_picture_is_unknown(name):
     assert match_pictures([[name]], ANIMALS).unknown == [0]
 

@@ -246,6 +246,13 @@ def test_what_is_no_export_is_refused_in_a_sentence(coco, run_copy, refused, tmp
         ("x/two.a.png", None),
         ("two.a.jpg", None),
         ("", None),
+        ("cat/one_jpg.rf.0a1b2c3d.jpg", "cat/one.jpg"),  # of Roboflow
+        ("cat/one_jpg.rf.0a1b2c3d", "cat/one.jpg"),
+        ("two.a_png.rf.0a1b2c3d.jpg", "cat/two.a.png"),
+        ("one_jpg.rf.0a1b2c3d.jpg", None),
+        ("/data/upload/3/0a1b2c3d-two.a.png", "cat/two.a.png"),  # of Label Studio
+        ("images\\0a1b2c3d-one.jpg", None),
+        ("cat%2Fone.jpg", "cat/one.jpg"),
     ],
 )
 def test_a_name_means_the_exported_picture_whose_path_ends_like_it(name, meant):

@@ -134,19 +134,22 @@ def test_a_run_without_shards_or_models_is_refused(run_copy, refused, tmp_path):
 def test_merged_verdicts_replace_those_of_the_run_once(session, run_copy, tmp_path, command, refused):
     session.record({"class": 0, "n": session.classes[0].rows[0], "verdict": "absent"})
     name, picture = session.classes[0].name, session.ids[session.classes[0].rows[0]]
-    other = tmp_path / "other.jsonl"
+    other = tmp_path / "other.json"  # as a browser may call it
     append_verdicts(other, [Verdict(picture, name, "none"), Verdict("b", name, "none")])
     for count in (2, 0):
         said = command("review", "--out", run_copy, "--merge", other)
         assert f"review: {count} new verdicts" in said.err + said.out
+        assert "1 verdicts are of pictures that the training set lacks, and say nothing until it has them: 'b'" in said.err
     log = read_verdicts(run_copy / "verdicts.jsonl").of_class(name)
     assert {one: log[one].verdict for one in log} == {picture: "none", "b": "none"}
     before = (run_copy / "verdicts.jsonl").read_bytes()
     (tmp_path / "junk").write_text("{}\n" + Verdict("c", name, "none").line())
-    assert "damaged lines of verdicts are left out: 1." in refused(
-        "review", "--out", run_copy, "--merge", tmp_path / "junk"
-    )
-    assert "must hold verdicts alone" in refused("review", "--out", run_copy, "--merge", run_copy / "run.toml")
+    for junk in (tmp_path / "junk", run_copy / "run.toml"):
+        assert "must hold verdicts alone, each a JSON object on a line of its own; not so: line 1" in refused(
+            "review", "--out", run_copy, "--merge", junk
+        )
+    (tmp_path / "wide").write_text(Verdict("c", name, "none").line(), encoding="utf-16")
+    assert "got UTF-16; save it as UTF-8" in refused("review", "--out", run_copy, "--merge", tmp_path / "wide")
     assert "is not there" in refused("review", "--out", run_copy, "--merge", tmp_path / "gone")
     assert (run_copy / "verdicts.jsonl").read_bytes() == before
 

@@ -89,7 +89,7 @@ PLACES = {
     "labels/a.txt": ("a",),
     "labels/dent/a.txt": ("dent/a",),
     "train/labels/a.txt": ("a",),
-    "valid/labels/dent/a_png.rf.0a1b2c.txt": ("dent/a_png.rf.0a1b2c", "dent/a"),
+    "valid/labels/dent/a_png.rf.0a1b2c.txt": ("dent/a_png.rf.0a1b2c",),
 }
 
 

@@ -65,6 +65,7 @@ def test_a_merge_takes_only_what_counts(run_copy, pictures, tmp_path, command, d
     assert result.status == 0, result.err
     assert f"1 verdicts of 'six' with a box outside of the picture are left out: {first!r}" in result.err
     assert "1 verdicts are of classes that the run lacks and are left out: 'Six'" in result.err
+    assert f"1 verdicts are of pictures that have changed since, and say nothing: {third!r}" in result.err
     log = read_verdicts(run_copy / "verdicts.jsonl")
     assert set(log.by_class) == {"six"}
     assert log.of_class("six")[first].boxes == (IN,)  # what it would have replaced
