@@ -12,11 +12,8 @@ which only evaluation reads. Boxes that it cannot use are left out and counted, 
 good, negative, negatives, none, normal, ok, nan, null, n/a and <NA> (in any case) as a label mean no class.
 """
 
-import csv
-import io
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,12 +23,11 @@ from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.catalog import truth_by_class
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
-from lapsvm.files import NOT_PARSED, is_named, is_system_name
+from lapsvm.files import is_named, is_system_name
 from lapsvm.ground_truth import ObjectRow, TruthByClass
 from lapsvm.texts.reading import read_text
 
 from .labelled import LabelledPictures, count_unnamed, labelled_records
-from .labels_csv import delimiter
 from .names import (
     check_file_name,
     check_folder,
@@ -41,6 +37,7 @@ from .names import (
     image_id_of,
     table_label,
 )
+from .tables import csv_rows, parsed
 
 TABLES = ("metadata.jsonl", "metadata.csv")
 _LABEL_COLUMNS = ("label", "labels", "objects")
@@ -163,40 +160,35 @@ def _read_rows(folder: Path) -> list[MetadataRow]:
     """Return the rows of the table in a folder; LabelsError if a picture is repeated."""
     path = _table(folder) or folder / TABLES[0]
     rows: dict[str, MetadataRow] = {}
-    try:
-        text = read_text(path, "table", LabelsError)
-        for where, values in _json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text):
-            row = _row(where, values)
-            if row.file_name in rows:
-                raise LabelsError(f"{where}: a picture must be named once, got {row.file_name!r} again.")
-            rows[row.file_name] = row
-    except (LabelsError, MissingError):
-        raise
-    except (*NOT_PARSED, csv.Error) as error:
-        raise LabelsError(f"table {path} cannot be read: {error}.") from None
+    text = read_text(path, "table", LabelsError)
+    for where, values in _json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text):
+        row = _row(where, values)
+        if row.file_name in rows:
+            raise LabelsError(f"{where}: a picture must be named once, got {row.file_name!r} again.")
+        rows[row.file_name] = row
     if not rows:
         raise LabelsError(f"table {path} names no picture.")
     return list(rows.values())
 
 
-def _json_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the location and the values of each line."""
-    lines = enumerate(text.split("\n"), start=1)
-    return [(f"{path}, line {number}", json.loads(line)) for number, line in lines if line.strip()]
+def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the location and the value of each line."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, parsed(where, line)
 
 
-def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the location and the values of each row; lists and objects in a cell are JSON."""
-    separator = delimiter(text.partition("\n")[0])
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-    rows = [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
-    for where, values in rows:
-        if None in values or None in values.values():
-            raise LabelsError(f"{where}: a row must have as many values as the header, {len(reader.fieldnames or ())}.")
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the location and the values of each row; lists and objects in a cell are JSON."""
+    rows = csv_rows(path, text)
+    _, header = next(rows, ("", []))
+    for where, row in rows:
+        values: dict[str, Any] = dict(zip(header, row, strict=True))
         for name in ("labels", "objects"):
-            if str(values.get(name, "")).lstrip().startswith(("[", "{")):
-                values[name] = json.loads(values[name])
-    return rows
+            if values.get(name, "").startswith(("[", "{")):
+                values[name] = parsed(where, values[name])
+        yield where, values
 
 
 def _row(where: str, values: Any) -> MetadataRow:

@@ -13,18 +13,17 @@ negatives, none, normal, ok, nan, null, n/a and <NA> (in any case) stand for an 
 column ``set`` is optional.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from functools import partial
-from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lapsvm.errors import LabelsError
 from lapsvm.texts.reading import read_text
 
 from .labelled import LabelledPictures, count_unnamed, labelled_records
 from .names import check_file_name, check_folder, check_picture_path, choose_classes, table_label
+from .tables import csv_rows
 
 TABLE = "labels.csv"
 _HEADERS = (["image", "label"], ["image", "label", "set"])
@@ -49,7 +48,7 @@ def open_csv(
 ) -> LabelledPictures:
     """Open a folder with a table of labels.
 
-    The table is UTF-8 text, with or without a byte order mark, with commas, or the semicolons of some spreadsheets, and
+    The table is UTF-8 text, with or without a byte order mark, with commas, or the semicolons or tabs of some spreadsheets, and
     quotes where they are needed; blank lines and white space around a value are ignored. The column image is the path
     relative to `root`, with ``/`` between folders. Its id is that path without the suffix; white space and ``%`` in it
     are written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. Pictures are in
@@ -95,37 +94,15 @@ def open_csv(
 
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:
     """Yield the checked rows below the header."""
-    try:
-        text = read_text(path, "table of labels", LabelsError)
-        separator = delimiter(text.partition("\n")[0])
-        yield from _parsed(path, csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator), default_set)
-    except csv.Error as error:
-        raise LabelsError(f"table {path} cannot be read: {error}.") from None
-
-
-def delimiter(header: str) -> str:
-    """Return what stands between the values of a table, by its first line: a semicolon or a comma."""
-    return ";" if ";" in header and "," not in header else ","
-
-
-def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:
-    """Yield the checked rows of a CSV reader."""
-    header: list[str] = []
-    for values in reader:
-        where, row = f"{path}, line {reader.line_num}", [value.strip() for value in values]
-        if not any(row):
-            continue
-        if not header:
-            header = row
-            if header not in _HEADERS:
-                raise LabelsError(f"{where}: the header must be image,label or image,label,set, got {','.join(row)!r}.")
-            continue
-        if len(row) != len(header):
-            raise LabelsError(f"{where}: a row must have {len(header)} values, got {len(row)}.")
-        label = table_label(row[1], where)
-        yield _checked(_Row(where, row[0], label, row[2] if len(header) == 3 else default_set, row[1]))
+    rows = csv_rows(path, read_text(path, "table of labels", LabelsError))
+    where, header = next(rows, (str(path), []))
     if not header:
         raise LabelsError(f"table {path} is empty: its header must be image,label or image,label,set.")
+    if header not in _HEADERS:
+        raise LabelsError(f"{where}: the header must be image,label or image,label,set, got {','.join(header)!r}.")
+    for where, (image, written, *set_name) in rows:
+        label = table_label(written, where)
+        yield _checked(_Row(where, image, label, set_name[0] if set_name else default_set, written))
 
 
 def _checked(row: _Row) -> _Row:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
+from lapsvm.arrays import check_distinct
 from lapsvm.catalog import NO_CLASS
 from lapsvm.errors import LabelsError, MissingError, OptionError
 
@@ -53,8 +54,11 @@ def choose_classes(requested: Sequence[str] | None, available: Iterable[str]) ->
     ------
     OptionError
         If a class is not available or repeated, or none is requested.
+    LabelsError
+        If the available classes have one in both forms.
     """
     names = sorted(set(available))
+    check_distinct([normalize("NFC", name) for name in names], "accents of a class must have one form (NFC, NFD)", LabelsError)
     known, seen = {normalize("NFC", name): name for name in names} | {name: name for name in names}, set[str]()
     if requested is None:
         return tuple(names)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lapsvm.arrays import Float64
+
 REACH = 1.0
 """Pixels by which a box may reach outside of its picture: programs round differently."""
 SMALLEST = 2
@@ -47,16 +49,19 @@ def box_faults(boxes: ArrayLike, size: tuple[float, float] | None = None) -> lis
     limits = np.array([np.inf, np.inf] if size is None else size, dtype=np.float64)
     low, high = corners[:, :2], corners[:, 2:]
     is_outside = (np.maximum(-low, high - limits) > REACH) | (high <= 0) | (low >= limits)
-    are_within_one = bool((np.abs(corners) <= _SHARE).all()) and limits.max() > SMALLEST
-    are_shares = are_within_one and bool((corners != np.round(corners)).any())  # a box may be a pixel in a corner
     faults = {
         NOT_NUMBERS: ~np.isfinite(corners).all(axis=1),
         EMPTY: (low >= high).any(axis=1),
-        SHARES: np.full(len(corners), are_shares),
+        SHARES: np.full(len(corners), limits.max() > SMALLEST and are_shares(corners)),
         OUTSIDE: is_outside.any(axis=1),
     }
     flags = {fault: np.asarray(wrong).tolist() for fault, wrong in faults.items()}
     return [next((fault for fault, wrong in flags.items() if wrong[row]), "") for row in range(len(corners))]
+
+
+def are_shares(boxes: Float64) -> bool:
+    """Return whether boxes (n, 4) are shares of a picture's sides: within 0 to 1, and not on whole pixels."""
+    return bool((np.abs(boxes) <= _SHARE).all() and (boxes != np.round(boxes)).any())  # a box may be a pixel in a corner
 
 
 def is_rotated(angle: Any) -> bool:

@@ -5,10 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lapsvm.box_faults import EMPTY, SHARES, are_shares
 from lapsvm.catalog import open_dataset
 from lapsvm.coco_files import CROWD, fault_sentence, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, StageError
-from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results
+from lapsvm.evaluation import Detections, class_table, coco_evaluation, coco_rows, evaluate_voc, read_results
 from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
@@ -37,11 +40,20 @@ def voc_table(root: Path, set_name: str, results: Path, iou: float, quiet: bool)
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
     table = class_table(evaluate_voc(detections, truth, iou).rows())
+    _say_matchless(Reporter(quiet), results, detections.values())
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
     if missing:
         table["missing"] = missing
         Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
     return table
+
+
+def _say_matchless(reporter: Reporter, where: Path, detections: Iterable[Detections]) -> None:
+    """Say how many detections match no object because their boxes have no area, or are no pixels."""
+    boxes = np.concatenate([np.empty((0, 4)), *(one.boxes for one in detections)])
+    counts = {EMPTY: int((boxes[:, :2] >= boxes[:, 2:]).any(axis=1).sum()), SHARES: len(boxes) * are_shares(boxes)}
+    if fault := next((fault for fault, count in counts.items() if count), ""):
+        reporter.warn(f"{where}: {counts[fault]:,} of {len(boxes):,} detections are {fault}, which matches no object")
 
 
 def _say_left_out(reporter: Reporter, where: str, sentence: str, *, is_empty: bool) -> None:
@@ -78,6 +90,8 @@ def coco_table(
     if file.faults.keys() - {CROWD}:
         _say_left_out(Reporter(quiet), str(truth), fault_sentence(file), is_empty=not usable)
     file = replace(file, annotations=usable)
-    columns = [evaluate_voc(*coco_evaluation(file, rows), iou).rows()] if "voc" in metrics else []
+    detections, objects = coco_evaluation(file, rows)
+    _say_matchless(Reporter(quiet), results, detections.values())
+    columns = [evaluate_voc(detections, objects, iou).rows()] if "voc" in metrics else []
     columns += [coco_rows(file, rows)] if "coco" in metrics else []
     return class_table(*columns)

@@ -88,7 +88,9 @@ def _open(path: Path) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise SettingsError(f"lock {path} must be a regular file, got a symbolic link.") from None
-        raise WriteError(f"lock {path} cannot be opened: {error.strerror}.") from error
+        raise WriteError(
+            f"lock {path} cannot be opened: {error.strerror}; the run folder must be writable, or be copied first."
+        ) from error
 
 
 def is_lock(path: Path) -> bool:

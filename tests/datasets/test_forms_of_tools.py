@@ -181,3 +181,13 @@ def test_the_form_of_accents_does_not_count(tmp_path, table, disk):
     picture(tmp_path / "f" / stored)
     dataset = open_dataset("folder", tmp_path / "f", classes=(normalize(table, "é"),))
     assert dataset.classes == (normalize(disk, "é"),)
+
+
+def test_a_class_in_both_forms_of_its_accents_is_refused(tmp_path):
+    composed, decomposed = (normalize(form, "é") for form in ("NFC", "NFD"))
+    picture(tmp_path / "train" / composed / "a.png")
+    picture(tmp_path / "test" / decomposed / "a.png")
+    (tmp_path / "labels.csv").write_text(f"image,label\na.png,{composed}\nb.png,{decomposed}\n")
+    for reader in ("folder", "csv"):
+        with pytest.raises(LabelsError, match=r"accents of a class must have one form \(NFC, NFD\), got 'é' twice"):
+            open_dataset(reader, tmp_path)

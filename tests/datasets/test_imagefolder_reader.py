@@ -87,6 +87,17 @@ def test_csv_holds_names_lists_and_objects(tmp_path):
     assert len(dataset.ground_truth("val")["cat"]["a"].boxes) == 2
 
 
+def test_a_broken_table_of_values_is_named_by_its_line(tmp_path):
+    for table, sentence in (
+        ("file_name,labels\na.jpg,cat\nb.jpg,['cat']\n", "line 3: must be JSON, but Expecting value"),
+        ('file_name,label\na.jpg,cat\nb.jpg,"cat"s\n', "line 3: a row must be CSV"),
+        ("file_name,label,label\na.jpg,cat,dog\n", "line 1: columns must differ, got 'label' twice"),
+    ):
+        (tmp_path / "metadata.csv").write_text(table)
+        with pytest.raises(LabelsError, match=sentence):
+            open_dataset("imagefolder", tmp_path)
+
+
 def test_labels_do_not_look_at_boxes(tmp_path):
     write_jsonl(tmp_path, [{"file_name": "a.jpg", "objects": {"bbox": "broken", "categories": ["cat"]}}])
     dataset = open_dataset("imagefolder", tmp_path)
@@ -97,8 +108,8 @@ def test_labels_do_not_look_at_boxes(tmp_path):
 
 GOOD = {"file_name": "a.jpg", "label": "cat"}
 BAD = {
-    "no JSON": (["{"], "cannot be read"),
-    "deep": (["[" * 100_000 + "]" * 100_000], "cannot be read"),
+    "no JSON": ([{"file_name": "a.jpg", "label": "cat"}, "", "{"], "metadata.jsonl, line 3: must be JSON, but"),
+    "deep": (["[" * 100_000 + "]" * 100_000], "line 1: must be JSON, but"),
     "no object": (["[]"], "line 1: a row must have a file_name"),
     "no file": ([{"label": "cat"}], "must have a file_name"),
     "no label column": ([{"file_name": "a.jpg", "text": "x"}], "one of label, labels, objects, got file_name, text"),
@@ -138,7 +149,7 @@ def test_a_broken_table_is_one_sentence(tmp_path, rows, message):
 def test_rows_of_another_length_are_refused(tmp_path):
     for row in (["a.jpg"], ["a.jpg", "cat", "dog"]):
         write_csv(tmp_path, [["file_name", "label"], row])
-        with pytest.raises(LabelsError, match="as many values as the header, 2"):
+        with pytest.raises(LabelsError, match="line 2: a row must have 2 values, got"):
             open_dataset("imagefolder", tmp_path)
 
 

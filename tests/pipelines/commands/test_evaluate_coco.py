@@ -182,3 +182,25 @@ def test_rotated_boxes_of_voc_files_are_counted(command, refused, finished, digi
     for path in others:
         path.write_text(path.read_text().replace("</object>", turned))
     assert "must have a usable box" in refused(*line)
+
+
+ODD = {
+    "flat": (lambda x, y, w, h: [x, y, 0, h], "detections are with an empty box, which matches no object"),
+    "swapped": (lambda x, y, w, h: [x + w, y + h, -w, -h], "with an empty box"),
+    "shares": (lambda x, y, w, h: [x / 100, y / 100, w / 100, h / 100], "in shares of the picture's sides"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_detections_that_can_match_nothing_are_counted(command, tmp_path, kind):
+    change, sentence = ODD[kind]
+    truth, results = write_pair(tmp_path)
+    for one in results:
+        one["bbox"] = change(*one["bbox"])
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    write_voc(tmp_path, truth, results)
+    for line in (("--coco", "truth.json", "--results", "results.json"), ("--root", "VOC", "--results", "results")):
+        said = command("evaluate", line[0], tmp_path / line[1], line[2], tmp_path / line[3])
+        assert said.status == 0, said.err
+        assert f"{len(results)} of {len(results)} detections are" in said.err
+        assert sentence in said.err
