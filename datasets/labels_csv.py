@@ -48,9 +48,9 @@ def open_csv(
 ) -> LabelledPictures:
     """Open a folder with a table of labels.
 
-    The table is UTF-8 text, with or without a byte order mark, with commas, or the semicolons or tabs of some spreadsheets, and
-    quotes where they are needed; blank lines and white space around a value are ignored. The column image is the path
-    relative to `root`, with ``/`` between folders. Its id is that path without the suffix; white space and ``%`` in it
+    The table is UTF-8 text, with or without a byte order mark, with commas, or the semicolons or tabs of some
+    spreadsheets, and quotes where they are needed; blank lines and white space around a value are ignored. The column
+    image is the path relative to `root`, with ``/`` between folders. Its id is that path without the suffix; white space and ``%`` in it
     are written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. Pictures are in
     the order of their first rows.
 

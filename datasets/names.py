@@ -58,7 +58,9 @@ def choose_classes(requested: Sequence[str] | None, available: Iterable[str]) ->
         If the available classes have one in both forms.
     """
     names = sorted(set(available))
-    check_distinct([normalize("NFC", name) for name in names], "accents of a class must have one form (NFC, NFD)", LabelsError)
+    check_distinct(
+        [normalize("NFC", name) for name in names], "accents of a class must have one form (NFC, NFD)", LabelsError
+    )
     known, seen = {normalize("NFC", name): name for name in names} | {name: name for name in names}, set[str]()
     if requested is None:
         return tuple(names)

@@ -61,7 +61,9 @@ def box_faults(boxes: ArrayLike, size: tuple[float, float] | None = None) -> lis
 
 def are_shares(boxes: Float64) -> bool:
     """Return whether boxes (n, 4) are shares of a picture's sides: within 0 to 1, and not on whole pixels."""
-    return bool((np.abs(boxes) <= _SHARE).all() and (boxes != np.round(boxes)).any())  # a box may be a pixel in a corner
+    return bool(
+        (np.abs(boxes) <= _SHARE).all() and (boxes != np.round(boxes)).any()
+    )  # a box may be a pixel in a corner
 
 
 def is_rotated(angle: Any) -> bool:

@@ -133,8 +133,8 @@ def _write(session: "ReviewSession", path: Path, reporter: "Reporter") -> Outcom
     count = write_page(session, path)
     out = session.stored.folder.path
     reporter.say(
-        f"review: {path} holds {count} pictures; take its verdicts back with lapsvm review --out {shlex.quote(str(out))} "
-        "--merge FILE."
+        f"review: {path} holds {count} pictures; take its verdicts back with "
+        f"lapsvm review --out {shlex.quote(str(out))} --merge FILE."
     )
     next_words = ("lapsvm", "review", "--out", str(out.resolve()), "--merge", "verdicts.jsonl")
     return Outcome({"page": path}, {"pictures": count}, next_words)

@@ -290,11 +290,13 @@ def read_annotated(path: str) -> AnnotatedFile:
     source = Path(path)
     if not source.exists():
         raise MissingError(f"boxes {path} are not there; name the file or folder with --boxes, '' for none.")
-    if source.is_file() and source.suffix.lower() not in ("", ".json"):
-        raise AnnotationError(
-            f"boxes {path} must be a COCO file (.json) or a folder of VOC annotations (.xml), got a {source.suffix} file."
-        )
-    file = AnnotatedFile(_voc_pictures(source)) if source.is_dir() else _coco_pictures(source)
+    try:
+        file = AnnotatedFile(_voc_pictures(source)) if source.is_dir() else _coco_pictures(source)
+    except AnnotationError as error:
+        if source.is_dir() or source.suffix.lower() in ("", ".json"):
+            raise
+        rule = "must be a COCO file (.json) or a folder of VOC annotations (.xml)"
+        raise AnnotationError(f"boxes {path} {rule}, got a {source.suffix} file: {error}") from None
     if not file.pictures:
         what = "no .xml file; a COCO file is named itself" if source.is_dir() else "no picture"
         raise AnnotationError(f"boxes {path} must be a COCO file or a folder of VOC annotations, but hold {what}.")

@@ -254,7 +254,9 @@ class RunContext:
         present = {record.id for record in self._opened.records[self.train_set]}
         unknown = [one.picture for one in kept if one.picture not in present]
         changed = [one.picture for one in kept if one.picture in stored and not one.is_of(stored[one.picture][0])]
-        notes += counted(unknown, "verdicts are of pictures that the training set lacks, and say nothing until it has them")
+        notes += counted(
+            unknown, "verdicts are of pictures that the training set lacks, and say nothing until it has them"
+        )
         notes += counted(changed, "verdicts are of pictures that have changed since, and say nothing")
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")

@@ -219,7 +219,9 @@ def given_verdicts(path: Path) -> list[Verdict]:
     given = read_verdicts(path)
     if given.damaged or (text.strip() and not given.by_class):
         lines = listed([str(number) for number in given.damaged]) or "1"
-        raise DataError(f"{path} must hold verdicts alone, each a JSON object on a line of its own; not so: line {lines}.")
+        raise DataError(
+            f"{path} must hold verdicts alone, each a JSON object on a line of its own; not so: line {lines}."
+        )
     return list(given)
 
 

@@ -62,7 +62,17 @@ def test_blank_lines_carriage_returns_tabs_and_a_missing_last_newline_are_read_o
 
 @pytest.mark.parametrize(
     "line",
-    ["a 1 1 1 2", "a 1 1 1 2 2 2", "a one 1 1 2 2", "a nan 1 1 2 2", "a 1 1 1 2 inf", "1 1 1 2 2", "a\tb 1 1 1 2 2", "a 1_0 1 1 2 2", "a ١ 1 1 2 2"],
+    [
+        "a 1 1 1 2",
+        "a 1 1 1 2 2 2",
+        "a one 1 1 2 2",
+        "a nan 1 1 2 2",
+        "a 1 1 1 2 inf",
+        "1 1 1 2 2",
+        "a\tb 1 1 1 2 2",
+        "a 1_0 1 1 2 2",
+        "a ١ 1 1 2 2",
+    ],
 )
 def test_a_malformed_line_is_named(tmp_path, line):
     path = put(tmp_path, LINE + line + "\n")

@@ -139,7 +139,9 @@ def test_merged_verdicts_replace_those_of_the_run_once(session, run_copy, tmp_pa
     for count in (2, 0):
         said = command("review", "--out", run_copy, "--merge", other)
         assert f"review: {count} new verdicts" in said.err + said.out
-        assert "1 verdicts are of pictures that the training set lacks, and say nothing until it has them: 'b'" in said.err
+        assert (
+            "1 verdicts are of pictures that the training set lacks, and say nothing until it has them: 'b'" in said.err
+        )
     log = read_verdicts(run_copy / "verdicts.jsonl").of_class(name)
     assert {one: log[one].verdict for one in log} == {picture: "none", "b": "none"}
     before = (run_copy / "verdicts.jsonl").read_bytes()
