@@ -50,9 +50,9 @@ def open_csv(
 
     The table is UTF-8 text, with or without a byte order mark, with commas, or the semicolons or tabs of some
     spreadsheets, and quotes where they are needed; blank lines and white space around a value are ignored. The column
-    image is the path relative to `root`, with ``/`` between folders. Its id is that path without the suffix; white space and ``%`` in it
-    are written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. Pictures are in
-    the order of their first rows.
+    image is the path relative to `root`, with ``/`` between folders. Its id is that path without the suffix; white
+    space and ``%`` in it are written as ``%20``, ``%25`` and so on, because a line of a result file splits at white
+    space. Pictures are in the order of their first rows.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def voc_table(root: Path, set_name: str, results: Path, iou: float, quiet: bool)
 
 def _say_matchless(reporter: Reporter, where: Path, detections: Iterable[Detections]) -> None:
     """Say how many detections match no object because their boxes have no area, or are no pixels."""
-    boxes = np.concatenate([np.empty((0, 4)), *(one.boxes for one in detections)])
+    boxes = np.concatenate([np.empty((0, 4)), *(of_class.boxes for of_class in detections)])
     counts = {EMPTY: int((boxes[:, :2] >= boxes[:, 2:]).any(axis=1).sum()), SHARES: len(boxes) * are_shares(boxes)}
     if fault := next((fault for fault, count in counts.items() if count), ""):
         reporter.warn(f"{where}: {counts[fault]:,} of {len(boxes):,} detections are {fault}, which matches no object")
