@@ -251,18 +251,25 @@ class RunContext:
             return size if one.is_of(digest) else None
 
         kept, notes = usable_verdicts(given, self._opened.classes, size_of)
-        present = {record.id for record in self._opened.records[self.train_set]}
-        unknown = [one.picture for one in kept if one.picture not in present]
-        changed = [one.picture for one in kept if one.picture in stored and not one.is_of(stored[one.picture][0])]
-        notes += counted(
-            unknown, "verdicts are of pictures that the training set lacks, and say nothing until it has them"
-        )
-        notes += counted(changed, "verdicts are of pictures that have changed since, and say nothing")
+        notes += self._of_other_pictures(kept, {image_id: digest for image_id, (digest, _) in stored.items()})
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")
         new = add_verdicts(self.run, kept)
         self.__dict__.pop("verdicts", None)  # to be read again
         return new
+
+    def _of_other_pictures(self, verdicts: Iterable[Verdict], hashes: Mapping[str, str]) -> list[str]:
+        """Return sentences on verdicts that say nothing, because the training set has no such picture or another."""
+        present = {record.id for record in self._opened.records[self.train_set]}
+        pixels = {verdict.picture: verdict.pixels for verdict in verdicts}
+        unknown = sorted(pixels.keys() - present)
+        changed = [name for name in pixels if pixels[name] not in ("", hashes.get(name, pixels[name]))]
+        return [
+            *counted(
+                unknown, "verdicts are of pictures that the training set lacks, and say nothing until it has them"
+            ),
+            *counted(changed, "verdicts are of pictures that have changed since, and say nothing"),
+        ]
 
     @property
     def train_set(self) -> str:
