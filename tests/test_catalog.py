@@ -40,10 +40,13 @@ def test_a_picture_of_a_telephone_is_read_upright_with_the_extra(tmp_path):
     assert ".heic" in catalog.PICTURE_SUFFIXES
 
 
-def test_without_the_extra_a_picture_of_a_telephone_is_refused_with_its_name(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.HEIC", b"no picture"), ("a.jpg", b"ftypheic"), ("a.png", b"ftypmif1")]
+)
+def test_without_the_extra_a_picture_of_a_telephone_is_refused_with_its_name(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr(reading, "READS_HEIC", False)
-    path = tmp_path / "a.HEIC"
-    path.write_bytes(b"\0\0\0\x18ftypmif1")
+    path = tmp_path / name
+    path.write_bytes(b"\0\0\0\x18" + content)
     with pytest.raises(ImageError, match=r"no image file that can be read; pip install 'lapsvm\[heic\]' reads HEIC\."):
         read_image(path)
 

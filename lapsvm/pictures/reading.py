@@ -1,7 +1,7 @@
 """Pictures of files as 8-bit RGB: the one place where a file becomes pixels."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -22,6 +22,8 @@ Pixels = NDArray[np.uint8]
 
 HEIC = (".heic", ".heif")
 """Suffixes of pictures of telephones, which need the extra `heic`."""
+
+_HEIC_STARTS = (b"ftyphei", b"ftypmif1")  # behind four bytes
 
 READS_HEIC = find_spec("pillow_heif") is not None
 
@@ -324,7 +326,7 @@ def _described_errors(path: str | Path) -> Iterator[None]:
     except (ImageError, MissingError):
         raise
     except UnidentifiedImageError:
-        advice = f"; {HEIC_ADVICE}" if Path(path).suffix.lower() in HEIC and not READS_HEIC else ""
+        advice = f"; {HEIC_ADVICE}" if not READS_HEIC and _is_heic(path) else ""
         raise ImageError(f"picture {path} does not open: it is no image file that can be read{advice}.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
@@ -332,6 +334,13 @@ def _described_errors(path: str | Path) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - the decoders raise many kinds of errors for damaged pictures
         raise ImageError(f"picture {path} cannot be read whole: {_reason(error)}") from None
+
+
+def _is_heic(path: str | Path) -> bool:
+    """Return whether a file is a picture of a telephone, also one with the suffix of another format."""
+    with suppress(OSError, ValueError), open(path, "rb") as file:
+        return file.read(12)[4:].startswith(_HEIC_STARTS) or Path(path).suffix.lower() in HEIC
+    return False
 
 
 def _check_header(path: str | Path, picture: Any) -> None:
