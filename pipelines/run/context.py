@@ -6,7 +6,7 @@ compute a `Workspace`, and all that need less take the folder, the settings or t
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -188,7 +188,6 @@ def _label_studio_boxes(region: Mapping[str, Any]) -> list[MendedBox]:
     kind = str(region.get("type"))
     if kind in _NO_SHAPES:
         return []
-    value = region["value"]
     if kind in ("rectangle", "labels"):
         return [MendedBox("", (), APART)]
     if kind != "rectanglelabels":
