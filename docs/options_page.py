@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from lapsvm.pipelines.run.option import SET, Option
-from lapsvm.pipelines.run.options import OPTIONS
+from lapsvm.pipelines.settings.option import SET, Option
+from lapsvm.pipelines.settings.options import OPTIONS
 
 PAGE = Path(__file__).parent / "reference" / "options.md"
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.run.context import StoredRun, Workspace
+from lapsvm.pipelines.context import StoredRun, Workspace
 
 import lapsvm
 
@@ -65,7 +65,7 @@ def test_stages_and_commands_alone_take_the_whole_context():
     room = Path(__file__).parents[1] / "pipelines"
     texts = [(path.relative_to(room).parts[0], path.read_text(encoding="utf-8")) for path in room.rglob("*.py")]
     assert {"compare", "review", "results", "fitting", "shards"} <= {name for name, _ in texts}
-    assert {name for name, text in texts if "RunContext" in text} == {"commands", "stages", "run"}
+    assert {name for name, text in texts if "RunContext" in text} == {"commands", "stages", "context.py"}
 
 
 def test_the_parts_of_a_context_stay_small():

@@ -19,9 +19,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 from lapsvm.pipelines.cli.study import Into, print_table, study_command
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.verdicts.right_boxes import score_evidence, share_interval
 from numpy.typing import NDArray
 

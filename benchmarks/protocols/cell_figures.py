@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from lapsvm.pipelines.results.draws import Figure, detection_figures, share_figures
-from lapsvm.pipelines.run.settings import DetectSettings
+from lapsvm.pipelines.settings.settings import DetectSettings
 from pictures import Pictures
 
 from lapsvm.arrays import Float64

@@ -6,8 +6,8 @@ from functools import cached_property
 from itertools import islice
 
 import numpy as np
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.training_bags import stored_blocks
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import Labels, content_hash, label_vector
 
 from lapsvm.arrays import Array, Float64

@@ -13,15 +13,15 @@ from cells import Cells
 from lapsvm.pipelines.cli.parameters import taking
 from lapsvm.pipelines.cli.parsing import named_extractors, setting_values, split_names
 from lapsvm.pipelines.cli.study import study_command
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.limits import MAX_DRAWS
-from lapsvm.pipelines.run.option import Option
-from lapsvm.pipelines.run.options import options_of, settings_of
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.limits import MAX_DRAWS
+from lapsvm.pipelines.settings.option import Option
+from lapsvm.pipelines.settings.options import options_of, settings_of
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages.extract import extract_sets
 from lapsvm.pipelines.stages.registry import check_folders
 from methods import METHODS, Grids, Start

@@ -12,7 +12,7 @@ from lapsvm.pipelines.fitting.fit import fit_side_by_side, training_progress
 from lapsvm.pipelines.fitting.fold_models import held_out_folds
 from lapsvm.pipelines.run.dataset import Labels
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.settings import DetectSettings
+from lapsvm.pipelines.settings.settings import DetectSettings
 from methods import Constants, Grids, Method, Start
 from numpy.typing import NDArray
 from pictures import Pictures

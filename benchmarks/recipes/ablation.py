@@ -22,14 +22,14 @@ from baselines import take_shards
 from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
 from lapsvm.pipelines.cli.study import Root, study_command
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.limits import MAX_DRAWS
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.limits import MAX_DRAWS
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages.registry import run_stage
 from rows import Row, print_rows, rows_table, write_rows
 

@@ -20,9 +20,9 @@ import numpy as np
 import typer
 from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 from lapsvm.pipelines.commands.drawing.files import picture_files
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results.alarms import calibrated_detectors, joined_probabilities, known_held_out
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.progress import Reporter
 from scipy.stats import betabinom
 

@@ -15,8 +15,8 @@ from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
 from lapsvm.pipelines.cli.study import Into, Root, study_command
 from lapsvm.pipelines.compare.runs import MEASURES
-from lapsvm.pipelines.run.limits import MAX_DRAWS
 from lapsvm.pipelines.run.ownership import table_files
+from lapsvm.pipelines.settings.limits import MAX_DRAWS
 from rows import Row, print_rows, rows_table, write_rows
 
 from lapsvm.errors import OptionError

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.shards import extraction, projection
 from lapsvm.pipelines.shards.extraction import prepare_record
 from lapsvm.pipelines.shards.placement import IMAGES_PER_SHARD

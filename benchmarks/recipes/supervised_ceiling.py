@@ -14,9 +14,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 from lapsvm.pipelines.cli.study import print_table, study_command
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.training_bags import stored_bags
 from lapsvm.pipelines.results.detections import detect_set
-from lapsvm.pipelines.run.context import RunContext
 from sklearn.svm import LinearSVC
 
 from lapsvm.bags import Bags

@@ -23,13 +23,13 @@ from ablation import VARIANTS, Variant, make
 from development_sets import DevelopmentSet, development_sets
 from figures import figures_of, run_figures
 from lapsvm.pipelines.cli.study import study_command
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.dataset import NO_SET
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.recipes import BEST, SALIENCY
-from lapsvm.pipelines.run.settings import NO_SOURCE, Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.recipes import BEST, SALIENCY
+from lapsvm.pipelines.settings.settings import NO_SOURCE, Settings
 from lapsvm.pipelines.stages.registry import run_stage
 from shared_extraction import extract_all
 from supervised_ceiling import detections_of, held_out_detections

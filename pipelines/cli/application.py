@@ -20,7 +20,7 @@ import typer
 
 from lapsvm.errors import LapsvmError
 
-from ..run.limits import one_line
+from ..settings.limits import one_line
 from .flags import with_flags
 from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, Farewell, leave
 

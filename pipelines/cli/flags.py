@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from ..run.options import OPTIONS
+from ..settings.options import OPTIONS
 
 _PARAMETER = re.compile(r"\bthe parameter (\w+)")
 

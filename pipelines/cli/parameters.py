@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ..run.option import REQUIRED, Option, Several
-from ..run.options import add_options, options_of, settings_of, shown_in_help
+from ..settings.option import REQUIRED, Option, Several
+from ..settings.options import add_options, options_of, settings_of, shown_in_help
 from .answer import STDOUT, Outcome, answering, give, print_json
 from .parsing import assigned_values
 

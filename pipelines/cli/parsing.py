@@ -11,9 +11,9 @@ from typing import Any
 from lapsvm.errors import DependencyError, OptionError, install_extra
 from lapsvm.settings import former_name
 
-from ..run.option import SET, Option, Several
-from ..run.options import OPTIONS
-from ..run.settings import FILE, IMPORTED
+from ..settings.option import SET, Option, Several
+from ..settings.options import OPTIONS
+from ..settings.settings import FILE, IMPORTED
 
 _FIELDS = {option.name: option for option in OPTIONS if option.field}
 

@@ -6,9 +6,9 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any
 
-from ..run.option import Option, value_text
-from ..run.options import options_of
-from ..run.settings import Settings
+from ..settings.option import Option, value_text
+from ..settings.options import options_of
+from ..settings.settings import Settings
 
 WIDTH = 80  # columns at most
 _INDENT = " " * 6

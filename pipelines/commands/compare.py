@@ -8,9 +8,9 @@ from lapsvm.settings import Range
 from ..cli.answer import Outcome
 from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
-from ..run.limits import MAX_DRAWS, MAX_SEED
-from ..run.option import REQUIRED, Option
-from ..run.options import REPEATED, panel
+from ..settings.limits import MAX_DRAWS, MAX_SEED
+from ..settings.option import REQUIRED, Option
+from ..settings.options import REPEATED, panel
 
 
 @add_verb("compare", *panel(

@@ -10,8 +10,8 @@ from lapsvm.settings import SHARE_ABOVE_0
 from ..cli.answer import STDOUT, Outcome
 from ..cli.parameters import add_verb
 from ..cli.parsing import check_in_folder, chosen_metrics
-from ..run.option import Option
-from ..run.options import options_of, panel
+from ..settings.option import Option
+from ..settings.options import options_of, panel
 from .stages import run_verb
 
 FORMS = {

@@ -8,8 +8,8 @@ from lapsvm.errors import OptionError
 
 from ..cli.answer import Outcome
 from ..cli.parameters import add_verb
-from ..run.option import REQUIRED, Option
-from ..run.options import RUN_FOLDER, panel
+from ..settings.option import REQUIRED, Option
+from ..settings.options import RUN_FOLDER, panel
 
 _OF_ANNOTATIONS = ("threshold", "per_class", "labelled_only", "copy")
 

@@ -21,7 +21,7 @@ from ..results.held_out import HeldOut
 from ..run.checked_files import read_checked, read_json
 from ..run.dataset import moved, open_run_data
 from ..run.folder import STAMP, RunFolder
-from ..run.settings import IMPORTED, Settings
+from ..settings.settings import IMPORTED, Settings
 from ..shards.jobs import FileCheck, check_shard
 
 _VERBS = {

@@ -12,9 +12,9 @@ from ..cli.answer import Outcome, print_json
 from ..cli.application import check_device
 from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
-from ..run.option import REQUIRED, Option
-from ..run.options import REPEATED, panel
-from ..run.settings import AUTO
+from ..settings.option import REQUIRED, Option
+from ..settings.options import REPEATED, panel
+from ..settings.settings import AUTO
 
 if TYPE_CHECKING:
     from lapsvm.detection import Detected, PictureVerdict, Predictor

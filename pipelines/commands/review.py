@@ -16,12 +16,12 @@ from ..cli.answer import Outcome, give
 from ..cli.parameters import add_verb
 from ..cli.parsing import check_in_folder, thread_count
 from ..cli.signals import Farewell
-from ..run.option import Option
-from ..run.options import RUN_FOLDER, panel
+from ..settings.option import Option
+from ..settings.options import RUN_FOLDER, panel
 
 if TYPE_CHECKING:
+    from ..context import RunContext
     from ..review.session import ReviewSession
-    from ..run.context import RunContext
     from ..run.progress import Reporter
     from ..verdicts.verdict import Verdict
 
@@ -45,8 +45,8 @@ def review(options: dict[str, Any]) -> Outcome | None:
     """
     from lapsvm.bags.stores.memory import as_bytes
 
+    from ..context import RunContext
     from ..review.session import ReviewSession
-    from ..run.context import RunContext
     from ..verdicts.verdict import check_own_verdicts
 
     if options["page"] and options["merge"]:

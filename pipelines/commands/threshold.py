@@ -9,8 +9,8 @@ from lapsvm.settings import Range
 
 from ..cli.answer import Outcome
 from ..cli.parameters import add_verb
-from ..run.option import Option
-from ..run.options import RUN_FOLDER, panel
+from ..settings.option import Option
+from ..settings.options import RUN_FOLDER, panel
 
 if TYPE_CHECKING:
     from lapsvm.detection.alarms import AlarmThreshold
@@ -30,9 +30,9 @@ def threshold(options: dict[str, Any]) -> Outcome:
     """
     from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
 
+    from ..context import RunContext
     from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts
     from ..results.whole_pictures import learn_whole_pictures
-    from ..run.context import RunContext
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     wanted = options["max_false_alarms"]

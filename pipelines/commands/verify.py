@@ -8,8 +8,8 @@ from lapsvm.errors import MissingError, ShardError
 from ..cli.answer import Outcome
 from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
-from ..run.option import Option
-from ..run.options import panel
+from ..settings.option import Option
+from ..settings.options import panel
 
 
 @add_verb("verify", *panel(

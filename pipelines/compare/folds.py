@@ -15,12 +15,12 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 
+from ..context import StoredRun, Workspace
 from ..fitting.fit import Constants, Trainer
 from ..fitting.fold_models import held_out_folds
 from ..fitting.selection import Trial, fit_trials
 from ..fitting.training_bags import training_bags
 from ..results.detectors import load_detectors, trained_tasks
-from ..run.context import StoredRun, Workspace
 from ..run.dataset import label_vector
 from .differences import add_holm, t_test_row
 

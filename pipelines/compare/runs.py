@@ -18,15 +18,15 @@ from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.files import write_atomically
 
 from ..cli.answer import Outcome
+from ..context import StoredRun, Workspace, open_stored
 from ..results.draws import LEVEL, Figure, class_figures
 from ..results.evaluation import evaluate_set
 from ..results.known_boxes import BoxSource, known_boxes
-from ..run.checks import check_settings
-from ..run.context import StoredRun, Workspace, open_stored
 from ..run.dataset import moved
 from ..run.folder import RunFolder
 from ..run.ownership import check_outside, table_files
 from ..run.progress import Reporter
+from ..settings.checks import check_settings
 from .differences import measure_table
 from .folds import compare_folds
 from .output import comparison_markdown, comparison_svg, print_comparison

@@ -19,7 +19,7 @@ from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, PassCounts, 
 from ..run.dataset import Labels, content_hash
 from ..run.folder import RunFolder
 from ..run.progress import Bar, Reporter
-from ..run.settings import Settings, TrainSettings
+from ..settings.settings import Settings, TrainSettings
 
 SIDE_BY_SIDE = 512  # problems that share passes: each stores its planes, and a large grid has thousands
 _SHOWN = 3  # warnings printed in full

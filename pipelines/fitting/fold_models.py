@@ -20,7 +20,7 @@ from lapsvm.errors import InputError, ModelFileError, OneClassError
 from lapsvm.model_files import read_model, write_model
 
 from ..run.dataset import Labels
-from ..run.settings import Settings
+from ..settings.settings import Settings
 
 FORMAT, VERSION = "lapsvm fold models", 1
 FOLDS_ADVICE = "lower --folds or give one value of every constant"

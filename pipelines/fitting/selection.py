@@ -18,7 +18,7 @@ from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
 from ..run.dataset import Labels
-from ..run.settings import Settings
+from ..settings.settings import Settings
 from .fit import Constants, FitRequest, Trainer, batches, fit_requests
 from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from .history import history_rows

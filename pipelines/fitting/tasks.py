@@ -14,10 +14,10 @@ from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Projection, ShardSet, settings_difference
 from lapsvm.latent import LatentSolution
 
-from ..run.context import StoredRun
+from ..context import StoredRun
 from ..run.dataset import Labels, content_hash, label_vector
 from ..run.ownership import is_of_another_program
-from ..run.settings import Settings, TrainSettings
+from ..settings.settings import Settings, TrainSettings
 from ..shards.importing import imported_content
 from ..verdicts.counting import denial
 from ..verdicts.reviewed import ReviewedClass, Reviews, mended_labels, reviewed_by_class

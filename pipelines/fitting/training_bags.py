@@ -15,9 +15,9 @@ from lapsvm.features import Block, BlockNorms, ShardSet, block_scales, recorded_
 from lapsvm.features.extractors.blocks import sizes_of, split_blocks
 from lapsvm.latent.scheduling.pool import MOST_BYTES
 
-from ..run.context import Workspace
+from ..context import Workspace
 from ..run.progress import Bar
-from ..run.settings import Settings
+from ..settings.settings import Settings
 
 _ROWS = 256
 """How many windows are combined at once, so that intermediate arrays stay in the processor's cache."""

@@ -16,7 +16,7 @@ from lapsvm.errors import ModelFileError, OptionError, StageError
 from lapsvm.evaluation import Detections, image_auroc, image_average_precision
 from lapsvm.evaluation.tables import Row
 
-from ..run.context import StoredRun
+from ..context import StoredRun
 from ..run.dataset import has_pictures_of_no_class, positive_pictures
 from ..run.folder import RunFolder
 from ..run.progress import Reporter

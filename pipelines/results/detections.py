@@ -18,12 +18,12 @@ from lapsvm.features import Shard, ShardSet
 from lapsvm.files import SMALL_FILE, make_folder, read_regular, temporary_name
 from lapsvm.settings import DetectSettings
 
+from ..context import StoredRun
 from ..fitting.tasks import stored_detector, weights_hash
 from ..run.checked_files import read_json
-from ..run.context import StoredRun
 from ..run.folder import STAMP, RunFolder
-from ..run.limits import unmet
 from ..run.progress import Reporter
+from ..settings.limits import unmet
 from ..shards.prefetch import prefetched
 from .detectors import model_hashes, trained_classes
 

@@ -11,6 +11,7 @@ from typing import Any
 from lapsvm.detection import Detector
 from lapsvm.features import ShardSet
 
+from ..context import StoredRun, open_run_shards
 from ..fitting.refining.prior import is_used
 from ..fitting.tasks import (
     FitTask,
@@ -23,12 +24,11 @@ from ..fitting.tasks import (
     training_settings,
     weights_hash,
 )
-from ..run.context import StoredRun, open_run_shards
 from ..run.dataset import label_vector
 from ..run.folder import RunFolder
-from ..run.limits import unmet
 from ..run.ownership import is_of_another_program
-from ..run.settings import ObjectnessSettings, Settings
+from ..settings.limits import unmet
+from ..settings.settings import ObjectnessSettings, Settings
 
 
 def load_detectors(stored: StoredRun, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:

@@ -22,7 +22,7 @@ from lapsvm.evaluation import (
 )
 from lapsvm.evaluation.tables import Row
 
-from ..run.context import StoredRun
+from ..context import StoredRun
 from ..run.dataset import has_pictures_of_no_class
 from .detections import read_detections
 from .known_boxes import BoxSource, Truth, known_boxes

@@ -28,11 +28,11 @@ from lapsvm.evaluation import ClassCorLoc, ClassPointing, Detections, corloc, im
 from lapsvm.model_files import read_model, write_model
 from lapsvm.settings import DetectSettings
 
+from ..context import Workspace
 from ..fitting.fold_models import FoldModels, fold_numbers, too_few_pictures
 from ..fitting.tasks import FitTask, is_done, is_refinement, stored_detector, weights_hash
-from ..run.context import Workspace
 from ..run.folder import RunFolder
-from ..run.settings import Settings
+from ..settings.settings import Settings
 from ..verdicts.right_boxes import Verified, verified
 from ..verdicts.verdict import Verdict
 

@@ -20,10 +20,10 @@ from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
 from lapsvm.pictures.reading import seen_size
 from lapsvm.voc_files import read_voc_file
 
-from ..run.context import StoredRun, stored_sizes
+from ..context import StoredRun, stored_sizes
 from ..run.dataset import RunData
 from ..run.folder import RunFolder
-from ..run.limits import counted, listed
+from ..settings.limits import counted, listed
 from .picture_names import PictureMatches, match_pictures
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]

@@ -26,8 +26,8 @@ from lapsvm.evaluation.tables import Row
 from lapsvm.features import ShardSet
 from lapsvm.report.next_steps import is_weak
 
+from ..context import StoredRun
 from ..run.checked_files import read_json
-from ..run.context import StoredRun
 from ..run.dataset import has_pictures_of_no_class
 from .alarms import joined_probabilities, set_probabilities
 from .detectors import available_detectors

@@ -10,7 +10,7 @@ from lapsvm.errors import ModelFileError
 from lapsvm.objectness.u2netp import NETWORK_SHA256
 
 from ..fitting.refining.prior import STANDS_OUT
-from ..run.settings import IMPORTED
+from ..settings.settings import IMPORTED
 
 SALIENCY_NETWORK, NORMAL = "saliency-network", "normal-map"
 """Kinds of sources, as they describe themselves."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from ..run.context import StoredRun
+from ..context import StoredRun
 from ..run.folder import RunFolder
 from ..verdicts.counting import not_random
 from ..verdicts.reviewed import ReviewedClass, reviewed_by_class

@@ -12,7 +12,7 @@ from lapsvm.detection.whole_pictures import FittedPictures, PictureModel, fit_pi
 from lapsvm.features import ShardSet
 from lapsvm.features.projection import load_projection
 
-from ..run.context import StoredRun
+from ..context import StoredRun
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..shards.finished import finished_shards

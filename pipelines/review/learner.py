@@ -17,12 +17,12 @@ from lapsvm.errors import OneClassError
 from lapsvm.features import Extractor, ShardSet
 from lapsvm.latent import KnownBoxes
 
+from ..context import StoredRun, Workspace
 from ..fitting.refining.chains import Chain, TrainedModels
 from ..fitting.refining.loading import LoadedPictures, fold_models
 from ..fitting.refining.refinement import Refinement
 from ..fitting.tasks import FitTask, denied_tasks
 from ..results.detectors import load_detectors, trained_tasks
-from ..run.context import StoredRun, Workspace
 from ..run.dataset import Labels, label_vector
 from ..shards.drawn import Drawn, DrawnShard
 from ..verdicts.counting import denial

@@ -14,8 +14,8 @@ from lapsvm.boxes import paired_iou
 from lapsvm.errors import LapsvmError
 from lapsvm.features import Extractor, ShardSet
 
-from ..run.context import StoredRun, Workspace
-from ..run.settings import RefineSettings
+from ..context import StoredRun, Workspace
+from ..settings.settings import RefineSettings
 from ..verdicts.reviewed import SAME
 from ..verdicts.verdict import Verdict
 from .class_review import BoxModels, ClassReview

@@ -18,9 +18,9 @@ from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import Extractor, ShardSet
 
+from ..context import StoredRun, Workspace
 from ..results.detectors import load_detectors
 from ..results.held_out import read_held_out
-from ..run.context import StoredRun, Workspace
 from ..run.dataset import label_vector
 from ..shards.windows import UnusableError, run_pixels
 from ..verdicts.reviewed import ReviewedClass, reviewed_by_class

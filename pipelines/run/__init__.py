@@ -1,1 +1,1 @@
-"""What a run is: its settings, its folder, its data set and what every stage is given."""
+"""What a run is: its folder, with a lock and the files that are ours, its data set, and its progress."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from lapsvm.catalog import Dataset, ImageRecord, PresentClasses, open_dataset
 from lapsvm.errors import LabelsError, MissingError, OneClassError, OptionError
 
-from .limits import listed
-from .settings import DataSettings, Settings
+from ..settings.limits import listed
+from ..settings.settings import DataSettings, Settings
 
 Labels = NDArray[np.int8]
 _LABELS = frozenset((1, -1, 0))

@@ -41,10 +41,10 @@ from lapsvm.evaluation import result_name
 from lapsvm.files import write_atomically
 from lapsvm.texts.reading import read_toml
 
+from ..settings.settings import Settings
 from .checked_files import read_json
 from .folder_lock import locked
 from .ownership import OwnedFiles, check_is_run
-from .settings import Settings
 
 COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
 STAMP = "detections.json"

@@ -17,8 +17,8 @@ from lapsvm.errors import OptionError, SettingsError
 from lapsvm.files import SMALL_FILE, is_temporary, make_folder, read_regular, remove_stale, write_atomically
 from lapsvm.model_files import stored_format
 
+from ..settings.settings import DataSettings
 from .folder_lock import LOCK, is_lock
-from .settings import DataSettings
 
 MARKER = ".lapsvm-files"
 TABLES_MARKER = ".lapsvm-tables"  # in folders that hold our tables among any files and need not be run folders

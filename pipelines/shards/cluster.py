@@ -22,9 +22,9 @@ from lapsvm.features import Extractor, Projected, load_projection, settings_diff
 from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_objectness
 
-from ..run.context import Workspace
+from ..context import Workspace
 from ..run.folder import RunFolder
-from ..run.settings import NORMAL, FeatureSettings, ObjectnessSettings, Settings
+from ..settings.settings import NORMAL, FeatureSettings, ObjectnessSettings, Settings
 from .extraction import SetExtraction
 from .jobs import Picture, ShardJobs, count_windows
 from .normal import stored_normal_map

@@ -25,8 +25,8 @@ from lapsvm.features import (
     write_shard,
 )
 
-from ..run.context import Workspace
-from ..run.settings import IMPORTED, Settings
+from ..context import Workspace
+from ..settings.settings import IMPORTED, Settings
 from .extraction import chosen_provenance
 from .prefetch import on_threads
 from .projection import projection_of

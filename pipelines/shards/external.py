@@ -17,7 +17,7 @@ from lapsvm.catalog import PICTURE_SUFFIXES, ImageRecord
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
 from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, open_external
 
-from ..run.settings import SourceSettings
+from ..settings.settings import SourceSettings
 
 EQUAL = 1e-3  # pixels by which the corners of equal boxes differ
 _NOTHING = np.empty((0, 4))

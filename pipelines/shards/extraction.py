@@ -10,7 +10,7 @@ from lapsvm.features import Extractor, PictureWindows, ShardHeader, recorded_des
 from lapsvm.features.shards.shard import OBJECTNESS
 
 from ..run.progress import Reporter
-from ..run.settings import FILE, Settings
+from ..settings.settings import FILE, Settings
 from .jobs import ShardJobs
 from .objectness import NO_OBJECTNESS, ObjectnessRequest
 from .placement import stored_pictures

@@ -6,11 +6,11 @@ from typing import Any
 
 from lapsvm.features import ShardSet, open_shards, settings_difference
 
-from ..run.context import open_run_shards
+from ..context import open_run_shards
 from ..run.dataset import RunData, positive_pictures
 from ..run.folder import RunFolder
-from ..run.limits import unmet
-from ..run.settings import FILE, IMPORTED, NO_SOURCE, Settings
+from ..settings.limits import unmet
+from ..settings.settings import FILE, IMPORTED, NO_SOURCE, Settings
 from .extraction import chosen_provenance
 from .objectness import unmeasured_pictures
 from .windows import windows_provenance

@@ -20,10 +20,10 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.features import Extractor
 
-from ..run.context import Workspace
+from ..context import Workspace
 from ..run.dataset import RunData
 from ..run.progress import roughly
-from ..run.settings import Settings
+from ..settings.settings import Settings
 from .extraction import KeptPictures, fair_sample, prepare_record
 from .objectness import ObjectnessRequest
 from .placement import IMAGES_PER_SHARD

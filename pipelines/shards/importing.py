@@ -17,7 +17,7 @@ from lapsvm.features.shards.shard import OBJECTNESS
 
 from ..run.dataset import RunData, content_hash
 from ..run.folder import RunFolder
-from ..run.settings import IMPORTED, FeatureSettings, Settings
+from ..settings.settings import IMPORTED, FeatureSettings, Settings
 from .annotated import annotated_boxes, equal_sentences
 from .external import Counts, Sources, converted, counts_sentence, summed
 from .jobs import ShardJobs

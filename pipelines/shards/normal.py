@@ -14,7 +14,7 @@ from lapsvm.objectness.normal import LEAST_PICTURES
 from ..run.dataset import RunData
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.settings import Settings
+from ..settings.settings import Settings
 from .windows import pixels_unless_bad
 
 PICTURES = 100

@@ -28,11 +28,11 @@ from lapsvm.features.projection import FORMAT, VERSION, Moments
 from lapsvm.features.shards.shard import as_plain_json
 from lapsvm.model_files import read_model
 
-from ..run.context import Workspace
+from ..context import Workspace
 from ..run.dataset import content_hash
 from ..run.folder import RunFolder, Timing, measured
 from ..run.progress import Reporter
-from ..run.settings import Settings
+from ..settings.settings import Settings
 from .extraction import KeptPictures, fair_sample, prepare_record
 from .prefetch import on_threads
 from .windows import windows_provenance

@@ -14,7 +14,7 @@ from lapsvm.windows.methods import source_runtime
 from lapsvm.windows.proposals import WINDOWS_VERSION, from_whole_image, middle, picture_windows
 
 from ..run.folder import RunFolder
-from ..run.settings import FILE, WindowSettings
+from ..settings.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from lapsvm.files import read_regular
 from lapsvm.report import Contents, escape_markdown, markdown_table
 
+from ..context import RunContext
 from ..results.tables import TITLES, interval_text
-from ..run.context import RunContext
 from ..run.dataset import content_hash
-from ..run.settings import IMPORTED
+from ..settings.settings import IMPORTED
 from .evaluate import figure_tables
 
 

@@ -11,6 +11,7 @@ from lapsvm.detection.model_sources import DETECTION
 from lapsvm.features import Shard, ShardSet
 from lapsvm.settings import DetectSettings
 
+from ..context import RunContext
 from ..fitting.tasks import stored_detector
 from ..results.detections import (
     detect_set,
@@ -21,7 +22,6 @@ from ..results.detections import (
     write_temporary_results,
 )
 from ..results.detectors import load_detectors
-from ..run.context import RunContext
 from ..run.folder import RunFolder, Timing, measured
 from ..shards.finished import finished_shards
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from lapsvm.evaluation import write_json
 
+from ..context import RunContext
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.known_boxes import BoxSource
 from ..results.set_entry import Unseen, set_entry
 from ..results.tables import print_table, print_thresholds
 from ..results.verified import verified_classes, verified_sentences, verified_table
-from ..run.context import RunContext
 
 
 def run(context: RunContext) -> None:

@@ -8,11 +8,11 @@ from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import Extractor, save_projection
 from lapsvm.objectness import NormalMap, open_objectness
 
+from ..context import RunContext
 from ..fitting.refining.prior import check_classes
-from ..run.context import RunContext
 from ..run.dataset import positive_pictures
 from ..run.folder import RunFolder
-from ..run.settings import FILE, IMPORTED, NORMAL
+from ..settings.settings import FILE, IMPORTED, NORMAL
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import KeptPictures, SetExtraction

@@ -2,8 +2,8 @@
 
 from lapsvm.errors import OptionError
 
-from ..run.context import RunContext
-from ..run.recipes import FOR_IMPORTED
+from ..context import RunContext
+from ..settings.recipes import FOR_IMPORTED
 from ..shards.external import Sources, open_sources
 from ..shards.importing import SetImport
 from .data_checks.pictures import check_data, report_left_out

@@ -8,8 +8,8 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 
 from ..cli.answer import Outcome
+from ..context import RunContext
 from ..run.checked_files import read_json
-from ..run.context import RunContext
 from ..run.folder import RunFolder
 
 FOLLOWING = {

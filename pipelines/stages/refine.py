@@ -10,6 +10,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.features import Projection, ShardSet
 
+from ..context import RunContext
 from ..fitting.history import write_history
 from ..fitting.refining.loading import LoadedPictures, fold_models
 from ..fitting.refining.pictures import StoredPictures
@@ -18,8 +19,7 @@ from ..fitting.refining.refinement import Refined, Refinement
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance
 from ..results.detectors import final_task, load_detectors, trained_tasks
 from ..results.held_out import ScoredPictures, calibrated, is_complete
-from ..run.context import RunContext
-from ..run.limits import unmet
+from ..settings.limits import unmet
 from ..shards.drawn import DrawnShard
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of

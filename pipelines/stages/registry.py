@@ -18,14 +18,14 @@ from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.answer import Outcome, is_wanted
 from ..cli.parsing import chosen_metrics, named_extractors, thread_count
+from ..context import RunContext
 from ..results.known_boxes import BoxSource, check_boxes
-from ..run.checks import check_settings
-from ..run.context import RunContext
 from ..run.folder import RunFolder
 from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter
-from ..run.recipes import resolved, sizes_are_open
-from ..run.settings import Settings
+from ..settings.checks import check_settings
+from ..settings.recipes import resolved, sizes_are_open
+from ..settings.settings import Settings
 from .outcome import stage_outcome
 
 Stage = Callable[[RunContext], None]

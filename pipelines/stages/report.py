@@ -25,6 +25,7 @@ from lapsvm.report import (
     write_page,
 )
 
+from ..context import RunContext
 from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
 from ..results.alarms import stored_threshold, threshold_command
@@ -37,7 +38,6 @@ from ..results.page_examples import PictureMaps, class_examples, disagreements, 
 from ..results.set_entry import set_entry, stored_entry
 from ..results.standing_out import class_sentence, counts, recorded, source_sentences
 from ..results.verified import review_command, reviewed_classes, verified_classes, verified_sentences
-from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence
 from ..shards.jobs import left_out

@@ -15,6 +15,7 @@ from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
+from ..context import RunContext
 from ..fitting.fit import Constants, FitRequest, Trainer, batches, fit_requests
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
@@ -32,7 +33,6 @@ from ..fitting.tasks import (
 from ..fitting.training_bags import training_bags, window_boxes
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum
-from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of

@@ -13,11 +13,11 @@ from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 
+from ..context import RunContext
 from ..fitting.history import CONSTANTS
 from ..results.detectors import load_detectors, trained_tasks, training_shards
 from ..results.tables import print_rows
-from ..run.context import RunContext
-from ..run.settings import Settings
+from ..settings.settings import Settings
 from .train import run as train_classes
 
 C_GRID = tuple(10.0**power for power in range(-3, 5))

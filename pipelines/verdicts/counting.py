@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from lapsvm.ground_truth import Size
 
 from ..run.dataset import Labels
-from ..run.limits import counted, listed
-from ..run.settings import TrainSettings
+from ..settings.limits import counted, listed
+from ..settings.settings import TrainSettings
 from .verdict import Verdict
 
 

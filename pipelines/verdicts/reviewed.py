@@ -12,7 +12,7 @@ from lapsvm.ground_truth import Size
 from lapsvm.latent import KnownBoxes
 
 from ..run.dataset import Labels, content_hash
-from ..run.limits import counted
+from ..settings.limits import counted
 from .counting import decided, labels_after, usable_verdicts
 from .verdict import Verdict, VerdictLog
 

@@ -23,7 +23,7 @@ from lapsvm.ground_truth import Size
 from lapsvm.texts.reading import read_text
 
 from ..run.folder import RunFolder
-from ..run.limits import listed, shown
+from ..settings.limits import listed, shown
 
 VERDICTS = ("boxes", "none", "absent", "skip")
 ORDERS = ("random", "next")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.features import Block, open_shards
 from lapsvm.features.extractors.blocks import block_record, recorded_blocks

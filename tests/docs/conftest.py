@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
-from lapsvm.pipelines.run.recipes import BEST
+from lapsvm.pipelines.settings.recipes import BEST
 from PIL import Image
 
 FAST = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lapsvm.pipelines.commands.verbs import app
-from lapsvm.pipelines.run.options import OPTIONS, SETTINGS
+from lapsvm.pipelines.settings.options import OPTIONS, SETTINGS
 
 ROOT = Path(__file__).parents[2]
 SITE = sorted((ROOT / "docs").rglob("*.md"))

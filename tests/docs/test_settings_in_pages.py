@@ -5,10 +5,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from lapsvm.pipelines.cli.parsing import assigned_values
-from lapsvm.pipelines.run.option import value_text
-from lapsvm.pipelines.run.options import SETTINGS
-from lapsvm.pipelines.run.recipes import BEST
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.option import value_text
+from lapsvm.pipelines.settings.options import SETTINGS
+from lapsvm.pipelines.settings.recipes import BEST
+from lapsvm.pipelines.settings.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXTS = [path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md")) if path.name != "options.md"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refining.prior import STANDS_OUT, ObjectnessPrior
 from lapsvm.pipelines.fitting.refining.refinement import _counts
-from lapsvm.pipelines.run.settings import ObjectnessSettings
+from lapsvm.pipelines.settings.settings import ObjectnessSettings
 
 from lapsvm.objectness.regions import THRESHOLDS
 from lapsvm.objectness.u2netp import LAST_PYTHON, PACKAGE

@@ -16,8 +16,8 @@ from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
 from lapsvm.pipelines.review.mended.formats import read_mended
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.settings import Settings
 from scipy.io import savemat
 
 from lapsvm.catalog import check_image, read_picture

@@ -16,10 +16,10 @@ from lapsvm.files import check_vacant
 from lapsvm.pictures.reading import seen_header
 
 from ...cli.answer import Outcome
+from ...context import RunContext
 from ...results.detections import read_detections, stored_probabilities
-from ...run.context import RunContext
-from ...run.limits import counted
 from ...run.progress import Reporter
+from ...settings.limits import counted
 from ...shards.windows import UnusableError, anew_command
 
 

@@ -25,8 +25,8 @@ from lapsvm.windows.proposals import FINE
 
 from ...cli.answer import Outcome
 from ...cli.parsing import check_in_folder
+from ...context import RunContext
 from ...results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
-from ...run.context import RunContext
 from . import onnx_precision
 from .annotations import checked_set
 from .onnx_comparison import COMPARED, EQUAL, Compared, compare_picture, summary

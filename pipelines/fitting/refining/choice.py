@@ -13,7 +13,7 @@ from lapsvm.boxes import iou, paired_iou
 from lapsvm.detection import box_voting, smooth_scores
 
 from ...run.dataset import Labels
-from ...run.settings import RefineSettings
+from ...settings.settings import RefineSettings
 from ...verdicts.reviewed import SAME
 from .chains import Chain
 from .pictures import StoredPictures

@@ -11,11 +11,11 @@ from lapsvm.detection import Detector
 from lapsvm.features import ShardSet
 from lapsvm.latent import KnownBoxes
 
-from ...run.context import Workspace
+from ...context import Workspace
 from ...run.dataset import Labels
 from ...run.folder import RunFolder
-from ...run.limits import unmet
-from ...run.settings import ObjectnessSettings, Settings
+from ...settings.limits import unmet
+from ...settings.settings import ObjectnessSettings, Settings
 from ...shards.drawn import Drawn, DrawnShard
 from ..fold_models import FoldModels, fold_numbers
 from ..tasks import FitTask, weights_hash

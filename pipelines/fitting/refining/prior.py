@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64
 from lapsvm.errors import OptionError
 
-from ...run.limits import listed
-from ...run.settings import IMPORTED, NO_SOURCE, ObjectnessSettings
+from ...settings.limits import listed
+from ...settings.settings import IMPORTED, NO_SOURCE, ObjectnessSettings
 
 STANDS_OUT = (0.1, 0.2)
 """Mean objectness of the windows that scores choose: up to the first the prior is left out, from the second it counts

@@ -21,7 +21,7 @@ from lapsvm.features import PictureWindows
 from lapsvm.latent import refine
 
 from ...run.progress import Reporter
-from ...run.settings import Settings
+from ...settings.settings import Settings
 from ...shards.prefetch import PREFETCHED, prefetched
 from ...verdicts.reviewed import Reviews
 from ..fit import Constants, FitRequest, TrainingProgress, problem, training_progress

@@ -15,9 +15,9 @@ from lapsvm.bfloat16 import named_type
 from lapsvm.features import ShardSet
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 
-from ...run.context import Workspace
+from ...context import Workspace
 from ...run.dataset import Labels
-from ...run.settings import Settings
+from ...settings.settings import Settings
 
 _NUMBERS = 9  # bytes of a window for each chain: its score, and whether it takes part
 _GROWTH = 2  # times as many candidates as a pass finds, because those that were best once stay

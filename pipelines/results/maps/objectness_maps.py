@@ -15,7 +15,7 @@ from lapsvm.objectness import ObjectnessSource, open_described
 
 from ...run.folder import RunFolder
 from ...run.progress import Reporter
-from ...run.settings import IMPORTED, NO_SOURCE, NORMAL, Settings
+from ...settings.settings import IMPORTED, NO_SOURCE, NORMAL, Settings
 from ...shards.normal import stored_normal_map
 
 

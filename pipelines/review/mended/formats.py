@@ -15,7 +15,7 @@ from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_json, read_text
 from lapsvm.voc_files import VocObject, read_voc_file, read_xml
 
-from ...run.limits import shown
+from ...settings.limits import shown
 from .yolo_files import CLASSES, MARKERS, class_names, label_files
 
 Corners = tuple[float, ...]

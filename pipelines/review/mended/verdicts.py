@@ -22,7 +22,7 @@ from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read
 from lapsvm.errors import DataError
 
 from ...results.picture_names import path_parts, with_originals
-from ...run.limits import counted, shown
+from ...settings.limits import counted, shown
 from ...shards.windows import UnusableError, run_pixels
 from ...verdicts.verdict import Box, Verdict, VerdictLog
 from .formats import SHARES, MendedBox, MendedPicture, read_mended

@@ -6,7 +6,7 @@ from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
 from ...run.dataset import shown_classes
-from ...run.limits import listed
+from ...settings.limits import listed
 from .summary import LISTED
 
 Hashed = tuple[ImageRecord, str]

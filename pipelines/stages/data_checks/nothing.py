@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lapsvm.catalog import CheckedPicture, ImageRecord, Nothing
 from lapsvm.errors import ImageError
 
-from ...run.limits import listed
+from ...settings.limits import listed
 from .summary import LISTED
 
 Checked = tuple[ImageRecord, CheckedPicture]

@@ -10,8 +10,8 @@ from lapsvm.catalog import CheckedPicture, ImageRecord, check_image, pixel_hash
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
-from ...run.context import RunContext, stored_sizes
-from ...run.limits import counted, listed
+from ...context import RunContext, stored_sizes
+from ...settings.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
 from ...shards.windows import anew_command, resized_pictures

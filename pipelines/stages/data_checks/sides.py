@@ -11,7 +11,7 @@ from lapsvm.features.extractors.extractor import open_sizes, sees_context
 from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 from lapsvm.pictures.reading import longer_side
 
-from ...run.settings import Settings
+from ...settings.settings import Settings
 
 SAMPLE = 99
 """Pictures whose headers are read: spread evenly over the set."""

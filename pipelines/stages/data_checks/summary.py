@@ -10,8 +10,8 @@ from lapsvm.catalog import HEIC, HEIC_ADVICE, NO_CLASS, ImageRecord
 
 from ...fitting.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, WITH_WORDS, RunData, count_labels, shown_classes
-from ...run.limits import listed
-from ...run.settings import Settings
+from ...settings.limits import listed
+from ...settings.settings import Settings
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""

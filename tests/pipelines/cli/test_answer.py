@@ -13,7 +13,7 @@ import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.pipelines.cli.answer import Outcome
 from lapsvm.pipelines.commands.verbs import app
-from lapsvm.pipelines.run.options import options_of
+from lapsvm.pipelines.settings.options import options_of
 
 from lapsvm.features import open_shards
 

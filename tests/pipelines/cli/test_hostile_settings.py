@@ -13,11 +13,11 @@ import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.datasets.labelled import labelled_records
 from lapsvm.pipelines.compare.output import comparison_markdown
-from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.limits import MAX_JOBS, MAX_SEED, printable
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.limits import MAX_JOBS, MAX_SEED, printable
+from lapsvm.pipelines.settings.settings import Settings
 from PIL import Image
 
 from lapsvm.catalog import ImageRecord

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from lapsvm.pipelines.cli.parsing import assigned_values
 from lapsvm.pipelines.commands.verbs import app
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.option import Option, value_text
-from lapsvm.pipelines.run.options import OPTIONS, SETTINGS, options_of, settings_of, shown_in_help
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.option import Option, value_text
+from lapsvm.pipelines.settings.options import OPTIONS, SETTINGS, options_of, settings_of, shown_in_help
+from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.errors import OptionError
 from lapsvm.settings import Range

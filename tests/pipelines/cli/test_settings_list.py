@@ -6,8 +6,8 @@ import pytest
 from lapsvm.pipelines.cli.parsing import assigned_values
 from lapsvm.pipelines.cli.settings_list import settings_text
 from lapsvm.pipelines.commands.verbs import app
-from lapsvm.pipelines.run.options import SETTINGS, options_of, settings_of
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.options import SETTINGS, options_of, settings_of
+from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.settings import Range
 

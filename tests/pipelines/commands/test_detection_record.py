@@ -5,7 +5,7 @@ import shutil
 from dataclasses import asdict, replace
 
 import pytest
-from lapsvm.pipelines.run.settings import DetectSettings
+from lapsvm.pipelines.settings.settings import DetectSettings
 
 from lapsvm.detection import Detector
 

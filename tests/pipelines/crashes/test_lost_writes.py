@@ -7,7 +7,7 @@ import shutil
 import pytest
 from lapsvm.pipelines.run.folder_lock import LOCK, is_lock
 from lapsvm.pipelines.run.ownership import OwnedFiles
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.detection import Detector

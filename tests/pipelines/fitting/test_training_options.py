@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.fit import Constants, FitRequest, Trainer, problem
 from lapsvm.pipelines.fitting.selection import choose_constants
 from lapsvm.pipelines.fitting.training_bags import stored_bags
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import label_vector
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter

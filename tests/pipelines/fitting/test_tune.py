@@ -13,7 +13,7 @@ from lapsvm.pipelines.fitting import fit
 from lapsvm.pipelines.fitting.fit import Constants
 from lapsvm.pipelines.fitting.selection import Trial, best_candidate, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages import train
 from lapsvm.pipelines.stages.tune import C_GRID, J_GRID, TRIM_GRID, thesis_grids
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.cli.parsing import assigned_values
 from lapsvm.pipelines.fitting.selection import undecided_message
-from lapsvm.pipelines.run.options import settings_of
+from lapsvm.pipelines.settings.options import settings_of
 from PIL import Image
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import strategies as st
 from lapsvm.pipelines.results.known_boxes import attach_boxes
 from lapsvm.pipelines.review.mended.verdicts import MendedExport
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.recipes import recipe_values
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.recipes import recipe_values
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.verdicts.counting import usable_verdicts
 from lapsvm.pipelines.verdicts.verdict import VERDICTS, VerdictLog, read_verdicts
 

@@ -12,7 +12,7 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
-from lapsvm.pipelines.run.limits import one_line
+from lapsvm.pipelines.settings.limits import one_line
 
 from lapsvm.errors import LapsvmError
 

@@ -6,10 +6,10 @@ import shutil
 import ablation as variants
 import numpy as np
 import pytest
-from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.recipes import BEST
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.recipes import BEST
+from lapsvm.pipelines.settings.settings import Settings
 from repetitions import parse_row
 from rows import Row, rows_markdown, rows_table
 

@@ -14,7 +14,7 @@ from baseline_learners.wsddn import WSDDN
 from baselines import Method
 from lapsvm.pipelines.fitting.training_bags import ContextPairs
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError

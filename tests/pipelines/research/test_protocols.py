@@ -16,9 +16,9 @@ import pytest
 import supervision
 from cell_figures import image_ap
 from cell_tables import markdown, t_table
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.settings.checks import check_settings
 from methods import METHODS, Grids, Start
 from oracle_windows import oracle_share, oracle_windows
 from pictures import load_pictures

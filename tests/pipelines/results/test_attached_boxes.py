@@ -206,7 +206,7 @@ def test_a_set_without_a_picture_that_has_boxes_counts_as_without_boxes(digits, 
 
 
 def test_evaluation_refers_to_the_rows_of_all_detections(digits, run_copy, tmp_path):
-    from lapsvm.pipelines.run.context import open_stored
+    from lapsvm.pipelines.context import open_stored
     from lapsvm.pipelines.run.folder import RunFolder
     from lapsvm.pipelines.run.progress import Reporter
 

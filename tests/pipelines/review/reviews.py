@@ -1,8 +1,8 @@
 """Reviews of runs, opened as the command opens them."""
 
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.review.session import ReviewSession
-from lapsvm.pipelines.run.context import RunContext
 
 
 def context_of(run):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.run import dataset as labels
 from lapsvm.pipelines.run.dataset import open_run_data, positive_pictures
-from lapsvm.pipelines.run.settings import DataSettings
+from lapsvm.pipelines.settings.settings import DataSettings
 
 from lapsvm.catalog import ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from lapsvm.pipelines.run import folder
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 
 
 @pytest.mark.parametrize("wheel", folder.OPENCV)

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.shards import drawn, prefetch

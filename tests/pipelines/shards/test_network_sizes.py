@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages import extract
 from lapsvm.pipelines.stages.data_checks.sides import check_sizes
 from PIL import Image

@@ -6,7 +6,7 @@ from collections import Counter
 import cv2
 import numpy as np
 import pytest
-from lapsvm.pipelines.run.settings import WindowSettings
+from lapsvm.pipelines.settings.settings import WindowSettings
 from lapsvm.pipelines.shards import extraction, projection
 from lapsvm.pipelines.shards.windows import window_boxes
 from PIL import Image

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.run.recipes import BEST, resolved, sizes_are_open
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.recipes import BEST, resolved, sizes_are_open
+from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages.data_checks.sides import FINE, LARGE, fitted_to
 from PIL import Image
 

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.settings import TrainSettings
+from lapsvm.pipelines.context import RunContext
+from lapsvm.pipelines.settings.settings import TrainSettings
 from lapsvm.pipelines.verdicts.counting import denial
 
 from lapsvm.detection import Predictor

@@ -5,10 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results.verified import reviewed_classes
 from lapsvm.pipelines.review.server import _called, _Refused
 from lapsvm.pipelines.review.session import ReviewSession
-from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.verdicts.counting import usable_verdicts
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 from PIL import Image

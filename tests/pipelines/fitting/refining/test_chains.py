@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refining.chains import TrainedModels, initial_chains, with_new_windows
 from lapsvm.pipelines.fitting.refining.choice import choose_windows
-from lapsvm.pipelines.run.settings import RefineSettings
+from lapsvm.pipelines.settings.settings import RefineSettings
 
 
 @pytest.fixture

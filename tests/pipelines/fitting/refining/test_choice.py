@@ -7,7 +7,7 @@ import pytest
 from lapsvm.pipelines.fitting.refining.chains import Chain
 from lapsvm.pipelines.fitting.refining.choice import choose_windows, count_unmoved, voted_windows
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
-from lapsvm.pipelines.run.settings import RefineSettings
+from lapsvm.pipelines.settings.settings import RefineSettings
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou

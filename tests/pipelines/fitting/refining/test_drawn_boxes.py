@@ -8,7 +8,7 @@ from lapsvm.pipelines.fitting.refining.chains import Chain
 from lapsvm.pipelines.fitting.refining.choice import choose_windows
 from lapsvm.pipelines.fitting.refining.drawn_boxes import boxes_without_window, wanted_windows, with_reviewed_boxes
 from lapsvm.pipelines.fitting.refining.pictures import AddedWindows, StoredPictures
-from lapsvm.pipelines.run.settings import RefineSettings
+from lapsvm.pipelines.settings.settings import RefineSettings
 
 from lapsvm.bags import Bags
 from lapsvm.features import PictureWindows

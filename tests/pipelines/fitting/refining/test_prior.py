@@ -11,7 +11,7 @@ from lapsvm.pipelines.fitting.refining.chains import Chain, TrainedModels, initi
 from lapsvm.pipelines.fitting.refining.choice import choose_windows, count_unmoved, prior_share
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.prior import STANDS_OUT, ObjectnessPrior
-from lapsvm.pipelines.run.settings import RefineSettings
+from lapsvm.pipelines.settings.settings import RefineSettings
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou

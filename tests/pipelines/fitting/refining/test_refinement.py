@@ -13,7 +13,7 @@ from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.refinement import Refinement
 from lapsvm.pipelines.fitting.tasks import FitTask
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.settings import RefineSettings, Settings
+from lapsvm.pipelines.settings.settings import RefineSettings, Settings
 from lapsvm.pipelines.verdicts.reviewed import Reviews
 
 from lapsvm.bags import Bags

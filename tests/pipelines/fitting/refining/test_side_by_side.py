@@ -15,7 +15,7 @@ from lapsvm.pipelines.fitting.refining.refinement import Refinement
 from lapsvm.pipelines.fitting.refining.side_by_side import class_bytes, shared_memory, worth_at_once
 from lapsvm.pipelines.fitting.tasks import FitTask
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.settings import RefineSettings, Settings
+from lapsvm.pipelines.settings.settings import RefineSettings, Settings
 
 from lapsvm.bags import Bags
 

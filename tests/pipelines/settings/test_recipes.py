@@ -1,9 +1,9 @@
 """Recipes: settings by name or from a file, under the options of the command line."""
 
 import pytest
-from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.recipes import RECIPES, recipe_values
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.checks import check_settings
+from lapsvm.pipelines.settings.recipes import RECIPES, recipe_values
+from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.detection import Detector
 

@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.run import recipes
-from lapsvm.pipelines.run.recipes import (
+from lapsvm.pipelines.settings import recipes
+from lapsvm.pipelines.settings.recipes import (
     BEST,
     NO_PACKAGE,
     PLAIN,
@@ -15,7 +15,7 @@ from lapsvm.pipelines.run.recipes import (
     WITHOUT_SALIENCY,
     resolved,
 )
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.features.extractors.efficientnet import photos_installed
 

@@ -19,13 +19,13 @@ from lapsvm.errors import ShardError, StageError
 from lapsvm.features import Extractor, ShardSet, open_shards, read_shard, shard_paths
 from lapsvm.features.extractors.extractor import open_sized_extractor
 
-from ..verdicts.counting import denial, labels_after, of_no_class, usable_verdicts
-from ..verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
-from .dataset import RunData, label_vector, moved, open_run_data
-from .folder import RunFolder, Timing
-from .limits import counted
-from .progress import Reporter
-from .settings import IMPORTED, Settings
+from .run.dataset import RunData, label_vector, moved, open_run_data
+from .run.folder import RunFolder, Timing
+from .run.progress import Reporter
+from .settings.limits import counted
+from .settings.settings import IMPORTED, Settings
+from .verdicts.counting import denial, labels_after, of_no_class, usable_verdicts
+from .verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
 
 PRECISION = 0.9
 OTHER = "other"
