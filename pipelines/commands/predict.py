@@ -18,6 +18,7 @@ from ..settings.settings import AUTO
 
 if TYPE_CHECKING:
     from lapsvm.detection import Detected, PictureVerdict, Predictor
+    from lapsvm.pictures.reading import Picture
 
     from ..results.maps.objectness_maps import MapSource
     from ..run.progress import Reporter
@@ -164,7 +165,6 @@ def _predict_picture(
 ) -> Predicted | None:
     """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
     from lapsvm.catalog import read_picture
-    from lapsvm.pictures.nothing import Nothing
 
     from .drawing.boxes import draw_boxes, drawn_boxes
     from .drawing.heatmap import draw_best_class, draw_heatmap
@@ -176,10 +176,9 @@ def _predict_picture(
             raise type(error)(f"{str(error).rstrip('.')}; --skip-bad leaves such pictures out.") from None
         reporter.say(f"left out: {error}")
         return None
-    if picture.nothing is not None:
-        is_plain = picture.nothing is Nothing.PLAIN
-        remedy = "no class is found in it, whatever it is of" if is_plain else picture.nothing.remedy
-        reporter.warn(f"picture {path}: {picture.nothing.reason}; {remedy}")
+    warning = _warning(picture)
+    for sentence in warning.values():
+        reporter.warn(f"picture {path}: {sentence}")
     pixels = picture.pixels
     scored = predictor.scored(pixels, threads)
     detected, verdict, boxes = scored.detections(), scored.verdict(), []
@@ -194,8 +193,19 @@ def _predict_picture(
     said = {} if verdict is None else {"verdict": verdict.name, "probability": verdict.probability}
     entries = chain.from_iterable(_entries(name, of_class) for name, of_class in detected.items())
     best_first = sorted(entries, key=lambda entry: -entry["score"])
-    entry = {"image": str(path), "width": width, "height": height, **said, "detections": best_first}
+    entry = {"image": str(path), "width": width, "height": height, **warning, **said, "detections": best_first}
     return Predicted(entry, len(boxes), verdict)
+
+
+def _warning(picture: "Picture") -> dict[str, str]:
+    """Return, as "warning", why a picture shows nothing; empty if it may show something."""
+    from lapsvm.pictures.nothing import Nothing
+
+    if picture.nothing is None:
+        return {}
+    is_plain = picture.nothing is Nothing.PLAIN
+    remedy = "no class is found in it, whatever it is of" if is_plain else picture.nothing.remedy
+    return {"warning": f"{picture.nothing.reason}; {remedy}"}
 
 
 def _entries(name: str, detections: "Detected") -> Iterator[dict[str, Any]]:
