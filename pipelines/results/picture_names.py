@@ -94,6 +94,11 @@ def with_originals(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*given, *plain, *(_EXPORTED.sub("", _UPLOADED.sub("", name)) for name in plain))))
 
 
+def exported_original(stem: str) -> str | None:
+    """Return the name of the picture of which Roboflow made the one with this name without suffix; None for others."""
+    return _EXPORTED.sub("", stem) if _EXPORTED.search(stem) else None
+
+
 def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File]]:
     """Return file name, with and without suffix, -> files of the run."""
     sharing: dict[PurePath, list[Picture]] = defaultdict(list)

@@ -15,7 +15,7 @@ from ...settings.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
 from ...shards.windows import anew_command, resized_pictures
-from .contradictions import Hashed, contradiction_sentence
+from .copies import Hashed, copy_sentences
 from .nothing import Checked, nothing_sentences, refuse_nothing
 from .summary import LISTED, misspellings, summary_sentences, too_small_classes
 
@@ -86,9 +86,10 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         used = [one for one in context.data.records[context.train_set] if one.id not in bad[context.train_set]]
         refuse_nothing(used, opened)
     resized = [] if context.redo else list(_resized(context))
-    contradiction = contradiction_sentence([*stored, *_hashed(context, opened, stored)])
+    every = [record for records in context.data.records.values() for record in records]
+    copies = copy_sentences([*stored, *_hashed(context, opened, stored)], every)
     sentences = [*summary_sentences(context.data, bad), *nothing_sentences(opened)]
-    sentences += [*([contradiction] if contradiction else []), *resized]
+    sentences += [*copies, *resized]
     return CheckedData(context.reporter.say, len(opened), sentences)
 
 
