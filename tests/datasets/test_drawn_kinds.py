@@ -10,22 +10,31 @@ RECIPES = Path(__file__).parents[2] / "benchmarks" / "recipes"
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def modules():
     sys.path.insert(0, str(RECIPES))
     try:
-        yield __import__("drawn_kinds")
+        sys.modules.pop("drawn_defects", None)  # of other tests
+        kinds = __import__("drawn_kinds")
+        yield kinds, sys.modules["drawn_defects"]
     finally:
         sys.path.remove(str(RECIPES))
         for name in ("drawn_kinds", "drawn_defects"):
             sys.modules.pop(name, None)
 
 
-def made(drawn, seed):
-    return list(sys.modules["drawn_defects"].pictures(drawn.draw_tokens, "train", 12, (320, 240), (30, 60), (seed,)))
+@pytest.fixture
+def drawn(modules):
+    return modules[0]
 
 
-def test_a_picture_has_one_kind_and_its_boxes_lie_inside(drawn):
-    for number, picture in enumerate(made(drawn, 0)):
+@pytest.fixture
+def made(modules):
+    kinds, defects = modules
+    return lambda seed: list(defects.pictures(kinds.draw_tokens, "train", 12, (320, 240), (30, 60), (seed,)))
+
+
+def test_a_picture_has_one_kind_and_its_boxes_lie_inside(drawn, made):
+    for number, picture in enumerate(made(0)):
         assert {item.name for item in picture.objects} == {drawn.KINDS[number % 6]}
         corners = np.array([item.corners for item in picture.objects])
         assert (corners >= 1).all()
@@ -35,8 +44,8 @@ def test_a_picture_has_one_kind_and_its_boxes_lie_inside(drawn):
         assert (sides <= 60 * 2**0.5 + 2).all()
 
 
-def test_equal_seeds_give_equal_pictures_and_others_do_not(drawn):
-    first, again, other = (made(drawn, seed) for seed in (0, 0, 1))
+def test_equal_seeds_give_equal_pictures_and_others_do_not(made):
+    first, again, other = (made(seed) for seed in (0, 0, 1))
     assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(first, again, strict=True))
     assert not any(np.array_equal(one.pixels, two.pixels) for one, two in zip(first, other, strict=True))
 

@@ -273,7 +273,7 @@ def test_a_session_has_one_thread_and_prints_nothing(path):
     code = f"""
 import os, numpy as np
 from lapsvm.objectness import open_objectness
-import cv2, onnxruntime
+import cv2, onnxruntime, scipy.linalg  # OpenBLAS begins its threads when it is loaded
 cv2.setNumThreads(1)
 before = len(os.listdir("/proc/self/task"))
 open_objectness("onnx:{path}?size=64").regions(np.zeros((9, 9, 3), np.uint8))
