@@ -13,7 +13,8 @@ RECIPES = Path(__file__).parents[2] / "benchmarks" / "recipes"
 def modules():
     sys.path.insert(0, str(RECIPES))
     try:
-        sys.modules.pop("drawn_defects", None)  # of other tests
+        for name in ("drawn_kinds", "drawn_defects"):  # of other tests
+            sys.modules.pop(name, None)
         kinds = __import__("drawn_kinds")
         yield kinds, sys.modules["drawn_defects"]
     finally:

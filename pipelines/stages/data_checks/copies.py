@@ -20,26 +20,25 @@ def copy_sentences(pictures: Iterable[Hashed], records: Iterable[ImageRecord]) -
     Parameters
     ----------
     pictures : iterable of (ImageRecord, hash)
-        Those that may equal another, of all sets. Those of one colour are equal because they show nothing, which
-        another sentence says.
+        Those that may equal another, of all sets. Labels of those of one colour do not contradict each other: they
+        show nothing, which another sentence says.
     records : iterable of ImageRecord
         All pictures of all sets.
     """
     groups: dict[str, list[ImageRecord]] = {}
     for record, digest in pictures:
         groups.setdefault(digest, []).append(record)
-    same = [group for group in groups.values() if len(group) > 1 and not _shows_nothing(group[0])]
+    same = [group for group in groups.values() if len(group) > 1]
     return [*_contradictions(same), *_copies(same, records)]
 
 
 def _contradictions(groups: Sequence[Sequence[ImageRecord]]) -> Iterator[str]:
     """Yield a sentence on pictures with the same pixels and different labels, if there are some."""
-    pairs = [
-        f"{_described(first)} and {_described(other)}"
-        for first, *others in groups
-        for other in others
-        if shown_classes(other) != shown_classes(first)
-    ]
+    pairs = []
+    for first, *others in groups:
+        differing = [other for other in others if shown_classes(other) != shown_classes(first)]
+        if differing and not _shows_nothing(first):
+            pairs += [f"{_described(first)} and {_described(other)}" for other in differing]
     if pairs:
         yield (
             f"labels: pictures with the same pixels have different labels: {listed(pairs, LISTED, '; ')}. Training "
@@ -50,10 +49,10 @@ def _contradictions(groups: Sequence[Sequence[ImageRecord]]) -> Iterator[str]:
 
 def _copies(groups: Sequence[Sequence[ImageRecord]], records: Iterable[ImageRecord]) -> Iterator[str]:
     """Yield a sentence on pictures that another one's model has seen under another name, if there are some."""
-    sources: dict[str, list[ImageRecord]] = {}
+    sources: dict[tuple[str, ...], list[ImageRecord]] = {}
     for record in records:
         if original := exported_original(record.path.stem):
-            sources.setdefault(original, []).append(record)
+            sources.setdefault((original, *sorted(shown_classes(record))), []).append(record)
     alike = [other for first, *others in groups for other in others if shown_classes(other) == shown_classes(first)]
     versions = [other for _, *others in sources.values() for other in others]
     names = dict.fromkeys(record.id for record in (*alike, *versions))
