@@ -6,7 +6,7 @@ compute a `Workspace`, and all that need less take the folder, the settings or t
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +24,7 @@ from .run.folder import RunFolder, Timing
 from .run.progress import Reporter
 from .settings.limits import counted
 from .settings.settings import IMPORTED, Settings
-from .verdicts.counting import denial, labels_after, of_no_class, usable_verdicts
+from .verdicts.counting import denial, labels_after, of_no_class, of_other_pictures, usable_verdicts
 from .verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
 
 PRECISION = 0.9
@@ -251,25 +251,18 @@ class RunContext:
             return size if one.is_of(digest) else None
 
         kept, notes = usable_verdicts(given, self._opened.classes, size_of)
-        notes += self._of_other_pictures(kept, {image_id: digest for image_id, (digest, _) in stored.items()})
+        present = {record.id for record in self._opened.records[self.train_set]}
+        hashes = {image_id: digest for image_id, (digest, _) in stored.items()}
+        unknown, changed = of_other_pictures({one.picture: one for one in kept}, present, hashes)
+        notes += counted(
+            sorted(unknown), "verdicts are of pictures that the training set lacks, and say nothing until it has them"
+        )
+        notes += counted(changed, "verdicts are of pictures that have changed since, and say nothing")
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")
         new = add_verdicts(self.run, kept)
         self.__dict__.pop("verdicts", None)  # to be read again
         return new
-
-    def _of_other_pictures(self, verdicts: Iterable[Verdict], hashes: Mapping[str, str]) -> list[str]:
-        """Return sentences on verdicts that say nothing, because the training set has no such picture or another."""
-        present = {record.id for record in self._opened.records[self.train_set]}
-        pixels = {verdict.picture: verdict.pixels for verdict in verdicts}
-        unknown = sorted(pixels.keys() - present)
-        changed = [name for name in pixels if pixels[name] not in ("", hashes.get(name, pixels[name]))]
-        return [
-            *counted(
-                unknown, "verdicts are of pictures that the training set lacks, and say nothing until it has them"
-            ),
-            *counted(changed, "verdicts are of pictures that have changed since, and say nothing"),
-        ]
 
     @property
     def train_set(self) -> str:

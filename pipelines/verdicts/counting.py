@@ -37,6 +37,15 @@ def usable_verdicts(
     return kept, notes
 
 
+def of_other_pictures(
+    verdicts: Mapping[str, Verdict], present: Collection[str], hashes: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the pictures of verdicts that are not `present`, and those whose pixel hash, where known, has changed."""
+    unknown = [picture for picture in verdicts if picture not in present]
+    changed = [name for name, said in verdicts.items() if name in hashes and not said.is_of(hashes[name])]
+    return unknown, changed
+
+
 def of_no_class(verdicts: Iterable[Verdict], classes: Collection[str]) -> list[str]:
     """Return a sentence on the verdicts of classes that a run lacks, in a list; an empty list for none."""
     others = [repr(verdict.class_name) for verdict in verdicts if verdict.class_name not in classes]

@@ -13,7 +13,7 @@ from lapsvm.latent import KnownBoxes
 
 from ..run.dataset import Labels, content_hash
 from ..settings.limits import counted
-from .counting import decided, labels_after, usable_verdicts
+from .counting import decided, labels_after, of_other_pictures, usable_verdicts
 from .verdict import Verdict, VerdictLog
 
 SAME = 0.5
@@ -55,8 +55,7 @@ def reviewed_by_class(log: VerdictLog, shards: ShardSet, names: Iterable[str]) -
 def _reviewed(
     name: str, said: Mapping[str, Verdict], hashes: Mapping[str, str], sizes: Mapping[str, Size]
 ) -> ReviewedClass:
-    unknown = [picture for picture in said if picture not in hashes]
-    changed = [picture for picture, one in said.items() if picture in hashes and not one.is_of(hashes[picture])]
+    unknown, changed = of_other_pictures(said, hashes, hashes)
     present = [said[picture] for picture in sorted(said.keys() - {*unknown, *changed})]
     usable, faults = usable_verdicts(present, (name,), lambda one: sizes.get(one.picture))
     notes = [

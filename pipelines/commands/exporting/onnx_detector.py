@@ -56,7 +56,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     parts = _content(predictor), network, name, _metadata(predictor, network, name)
     inputs = options["inputs"] or INPUTS[0]
     content = detector_file(*parts, inputs)
-    detector, scorer = OnnxDetector(content), OnnxDetector(detector_file(*parts, "all"))
+    detector = OnnxDetector(content)
+    scorer = detector if inputs == "all" else OnnxDetector(detector_file(*parts, "all"))
     pictures = _spread(context.data.records[chosen_set], COMPARED)
     compared: list[Compared] = []
     with reporter.bar("compare", len(pictures), "pictures") as bar:
