@@ -137,7 +137,7 @@ class Calibration:
             If the scores are no finite numbers in one dimension.
         """
         logits = self.slope * as_floats("scores", scores, 1) + self.offset
-        return np.asarray(0.5 * (1 + np.tanh(logits / 2)))  # without overflow
+        return logistic(logits)
 
     def as_json(self) -> dict[str, Any]:
         """Return the map as plain JSON values, from which `from_json` makes an equal one."""
@@ -227,6 +227,11 @@ def _fitted(scores: Float64, shows: Any) -> tuple[float, float]:
     weights, intercept = logistic_weights(((scores - mean) / spread)[:, None], shows)
     slope = float(weights[0]) / spread
     return (slope, intercept - slope * mean) if slope > 0 else constant
+
+
+def logistic(logits: Float64) -> Float64:
+    """Return the probability of each logit, without overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(logits / 2)))
 
 
 def logistic_weights(scaled: Float64, shows: Any, inverse_ridge: float = np.inf) -> tuple[Float64, float]:

@@ -64,7 +64,9 @@ class ScoredPicture:
         if self.alarm is not None:
             least, shares = self.alarm.probability, self._picture_probabilities(self.alarm)
             return {name: of_class.alarming(least, shares.get(name)) for name, of_class in classes}
-        return {name: of_class.taken(slice(1)) if self._is_improbable else of_class for name, of_class in classes}
+        if self._is_improbable:
+            return {name: of_class.taken(slice(1)) for name, of_class in classes}
+        return dict(classes)
 
     def verdict(self) -> PictureVerdict | None:
         """Return whether the picture is ok, or which class it shows; None without `alarm`."""

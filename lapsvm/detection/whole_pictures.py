@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float64, as_floats, as_whole_numbers, check_same_length
+from lapsvm.arrays import Float64, as_floats, as_whole_numbers, check_same_length
 from lapsvm.blas import one_blas_thread
-from lapsvm.detection.calibration import Calibration, logistic_weights, smoothed_targets
+from lapsvm.detection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 from lapsvm.errors import InputError
 
 LEAST = 10
@@ -71,7 +71,7 @@ class PictureModel:
         ndarray of shape (n,), float64
         """
         scores = as_floats("best", best, 1), as_floats("picture_scores", picture_scores, 1)
-        return _probability(self.slope * scores[0] + scores[1] + self.offset)
+        return logistic(self.slope * scores[0] + scores[1] + self.offset)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values; `coef` is rounded to float32, little-endian, as base64."""
@@ -134,7 +134,7 @@ def fit_picture_model(means: ArrayLike, best: ArrayLike, y: ArrayLike, fold: Arr
     held_out = np.empty(len(features))
     for in_fold in members:
         others = _join(scores[~in_fold], picture_scores[~in_fold], shows[~in_fold])
-        held_out[in_fold] = _probability(others.logits(scores[in_fold], picture_scores[in_fold]))
+        held_out[in_fold] = logistic(others.logits(scores[in_fold], picture_scores[in_fold]))
     coef, intercept = _classifier(features, shows)
     model = PictureModel(joined.slope, joined.offset + joined.weight * intercept, joined.weight * coef)
     return FittedPictures(model, held_out)
@@ -189,7 +189,3 @@ def _join(best: Float64, picture_scores: Float64, shows: Flags) -> _Join:
     both = _Join(slope, weight, intercept - float(mean @ [slope, weight]))
     is_better = alone.loss(best, picture_scores, shows) > both.loss(best, picture_scores, shows) + 1
     return both if slope >= 0 and weight > 0 and is_better else alone
-
-
-def _probability(logits: Array) -> Float64:
-    return np.asarray(0.5 * (1 + np.tanh(logits / 2)))  # without overflow

@@ -38,8 +38,8 @@ class NetworkPass:
     size: int
     multiple: int
     order: str
-    mean: tuple[float, ...]
-    scale: tuple[float, ...]
+    mean: tuple[float, float, float]
+    scale: tuple[float, float, float]
     maps: Mapping[str, MapWeights]
 
 

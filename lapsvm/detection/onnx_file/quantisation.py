@@ -10,13 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from lapsvm.arrays import Array, Float32
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
 from lapsvm.errors import DataError, import_optional
 from lapsvm.features.extractors.maps.letterbox import network_size
 from lapsvm.features.extractors.networks import one_line
+from lapsvm.features.extractors.picture import Colours, resized
 from lapsvm.windows.proposals import reduced
 
 FLOAT_LAYERS = 3  # convolutions before the first one in whole numbers
@@ -48,7 +47,8 @@ def quantised_network(network: bytes, name: str, content: FileContent, pictures:
     onnx = import_optional("onnx", "the ONNX format needs the package onnx", "photos")
     tools = import_optional("onnxruntime.quantization", "int8 needs ONNX Runtime's quantization", "photos")
     model, first = _prepared(onnx, network, content)
-    batches = ({_picture_name(model): batch} for pixels in pictures for batch in network_inputs(pixels, content))
+    picture = _picture_name(model)
+    batches = ({picture: batch} for pixels in pictures for batch in network_inputs(pixels, content))
     with TemporaryDirectory() as folder:
         to = Path(folder) / "network.onnx"
         try:
@@ -70,16 +70,9 @@ def network_inputs(pixels: Array, content: FileContent) -> Iterator[Float32]:
 
 def _network_input(seen: Array, network_pass: NetworkPass) -> Float32:
     """Return what one pass sees of a picture."""
-    import cv2
-
-    height, width = network_size(seen.shape[0], seen.shape[1], network_pass.size, network_pass.multiple)
-    shrinks = height * width < seen.shape[0] * seen.shape[1]
-    interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    resized = cv2.resize(np.ascontiguousarray(seen), (width, height), interpolation=interpolation)
-    ordered = resized if network_pass.order == "rgb" else resized[:, :, ::-1]
-    mean, scale = (np.array(value, dtype=np.float32) for value in (network_pass.mean, network_pass.scale))
-    values = (ordered.astype(np.float32) - mean) * scale
-    return np.ascontiguousarray(values.transpose(2, 0, 1)[None])
+    size = network_size(seen.shape[0], seen.shape[1], network_pass.size, network_pass.multiple)
+    colours = Colours(network_pass.order, network_pass.mean, network_pass.scale)
+    return colours(resized(seen, *size))[None]
 
 
 def _prepared(onnx: Any, network: bytes, content: FileContent) -> tuple[Any, list[str]]:

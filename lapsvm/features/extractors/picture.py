@@ -12,6 +12,14 @@ from lapsvm.boxes import as_boxes
 _LUMA = np.array([299, 587, 114], dtype=np.uint32)
 
 
+def resized(pixels: Array, height: int, width: int) -> Array:
+    """Return a picture (h, w, channels) in another size: by areas where that has fewer pixels, else interpolated."""
+    import cv2
+
+    interpolation = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation))
+
+
 @dataclass(frozen=True)
 class Colours:
     """The conversion of pixels to a network's input: ``(pixels - mean) * scale``, channels in `order`.

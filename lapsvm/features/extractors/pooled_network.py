@@ -31,7 +31,7 @@ from lapsvm.features.extractors.maps.on_device import DeviceMap, KeepingNetwork,
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork
-from lapsvm.features.extractors.picture import Colours
+from lapsvm.features.extractors.picture import Colours, resized
 from lapsvm.features.extractors.specs import Machine, Spec
 from lapsvm.files import read_regular
 
@@ -272,12 +272,7 @@ class PooledNetwork:
 
     def _batch(self, pixels: Array) -> Float32:
         """Return the network's input for a picture, (1, 3, h, w)."""
-        import cv2
-
-        height, width = self._picture_size(pixels)
-        interpolation = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
-        resized = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
-        return letterbox(self._colours(resized)[None], self.fixed_size)
+        return letterbox(self._colours(resized(pixels, *self._picture_size(pixels)))[None], self.fixed_size)
 
 
 def _not_finite(output: MapOutput) -> NotFiniteError:

@@ -104,7 +104,8 @@ class TorchNetwork:
         DataError
             If the network rejects the pictures, returns no tensors, or memory runs out.
         """
-        return self._run(lambda: self._there(batch), batch.shape)
+        outputs = self._outputs(lambda: self._there(batch), batch.shape)
+        return {name: _as_array(value) for name, value in outputs.items()}
 
     def run_windows(
         self, pixels: Array, rows: Samples, columns: Samples, colours: Colours, batch: int, output: str | None = None
@@ -196,10 +197,6 @@ class TorchNetwork:
 
     def _there(self, batch: Float32) -> Any:
         return self._torch.from_numpy(batch).to(self.device)
-
-    def _run(self, make: Callable[[], Any], shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return every output as an array, for the batch of some shape that `make` returns on the device."""
-        return {name: _as_array(value) for name, value in self._outputs(make, shape).items()}
 
     def _outputs(self, make: Callable[[], Any], shape: tuple[int, ...]) -> dict[str, Any]:
         """Return every output as a tensor on the device, for the batch of some shape that `make` returns there."""

@@ -9,7 +9,6 @@ R-CNN does.
 from collections.abc import Mapping
 from typing import Any
 
-NAME = "alexnet"
 LAYERS = {"fc6": 3, "fc7": 6}
 """Layer -> how many of the classifier's modules end with its rectification."""
 
