@@ -120,7 +120,7 @@ class Store:
     ):
         self.parts, self.remote, self.prefetch_memory = tuple(parts), remote, prefetch_memory or PrefetchMemory()
         self.device: Device | None = None
-        caches_means = sizes is not None and 8 * len(sizes) * self.dtype.itemsize <= int(sizes.sum())
+        caches_means = sizes is not None and self._is_worth_means(len(sizes), int(sizes.sum()))
         self.means = MeanCache(self.dim) if caches_means else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
         self._row_cache = _RowCache(int(self.bounds[-1]), cached_rows) if cached_rows else None
@@ -202,10 +202,14 @@ class Store:
         array = self.array
         return (as_stored(self.take(rows)), np.arange(len(rows))) if array is None else (as_stored(array), rows)
 
+    def _is_worth_means(self, n_bags: int, n_windows: int) -> bool:
+        """Return whether windows take much more memory than the means of their bags."""
+        return 8 * n_bags * self.dtype.itemsize <= n_windows
+
     @contextmanager
     def keeping_means(self, n_bags: int) -> Iterator[None]:
         """Cache means of so many bags while the windows surely stay as they are, if these take much more memory."""
-        if self.means is not None or 8 * n_bags * self.dtype.itemsize > self.bounds[-1]:
+        if self.means is not None or not self._is_worth_means(n_bags, int(self.bounds[-1])):
             yield
             return
         self.means = MeanCache(self.dim)

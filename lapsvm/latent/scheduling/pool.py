@@ -168,10 +168,11 @@ class Pool:
         self.counts.peak_candidate_bytes = max(self.counts.peak_candidate_bytes, self.n_rows * self._row_bytes)
 
     def _mapped(self, function: Callable[[T], S], items: Collection[T]) -> list[S]:
-        """Return what the function returns for each item, on the threads of passes."""
-        if not items:
-            return []
-        with ThreadPoolExecutor(min(self.bags.threads, len(items))) as threads:
+        """Return what the function returns for each item, on as many threads as passes have where that can help."""
+        count = min(self.bags.threads, len(items))
+        if count <= 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(count) as threads:
             return list(threads.map(function, items))
 
     def _wanted(self, most: int, request: WindowRequest) -> Index:
