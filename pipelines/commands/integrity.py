@@ -4,7 +4,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 
 from lapsvm.catalog import ImageRecord, pixel_hash
@@ -18,7 +17,7 @@ from lapsvm.objectness.normal import FORMAT, VERSION
 from ..fitting.fold_models import FoldModels
 from ..fitting.history import read_history
 from ..results.held_out import HeldOut
-from ..run.checked_files import read_checked, read_json
+from ..run.checked_files import file_hash, read_checked, read_json
 from ..run.dataset import moved, open_run_data
 from ..run.folder import STAMP, RunFolder
 from ..settings.settings import IMPORTED, Settings
@@ -135,7 +134,7 @@ def _check_stamp(path: Path) -> None:
 def _check_result(path: Path) -> None:
     """Raise DataError unless a result file is the one that detection wrote; without a record of that any file is."""
     hashes = _hashes(path.with_name(STAMP))
-    digest = blake2b(read_regular(path, "result file"), digest_size=16).hexdigest()
+    digest = file_hash(path, "result file")
     if hashes is not None and hashes.get(path.name) != digest:
         raise DataError(f"{path} is damaged or edited: it is not what lapsvm detect wrote.")
 

@@ -31,7 +31,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
     from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
 
     from ..context import RunContext
-    from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts
+    from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts, tested_detections
     from ..results.whole_pictures import learn_whole_pictures
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
@@ -39,10 +39,11 @@ def threshold(options: dict[str, Any]) -> Outcome:
     with context.run.lock("lapsvm threshold"):
         detectors = calibrated_detectors(context.stored)
         held_out = known_held_out(context.run, detectors)
-        alone = run_verdicts(context.stored, held_out, detectors)
+        tested = tested_detections(context.stored)
+        alone = run_verdicts(context.stored, tested, held_out, detectors)
         pictures = learn_whole_pictures(context.stored, held_out, context.reporter)
-        verdicts = run_verdicts(context.stored, held_out, detectors, pictures) if pictures.fitted else alone
-        known, tested = verdicts.held_out, verdicts.tested
+        verdicts = run_verdicts(context.stored, tested, held_out, detectors, pictures) if pictures.fitted else alone
+        known = verdicts.held_out
         if not known.is_ok.any():
             raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
         try:
@@ -54,7 +55,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
             wanted,
             {name: model_hash(detector) for name, detector in detectors.items()},
             known.shares(probability),
-            {} if tested is None else tested.shares(probability),
+            {} if verdicts.tested is None else verdicts.tested.shares(probability),
             pictures.stored(context.run, detectors),
         )
         text = alarm.as_text(list(detectors.values()))

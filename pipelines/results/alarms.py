@@ -168,15 +168,16 @@ class Verdicts:
 
 def run_verdicts(
     stored: StoredRun,
+    detections: Mapping[str, Detections] | None,
     held_out: Mapping[str, HeldOut],
     detectors: Mapping[str, Detector],
     pictures: WholePictures = NONE,
 ) -> Verdicts:
-    """Return the probabilities of a run's pictures: of best windows, or with whole pictures.
+    """Return the probabilities of a run's pictures, of best windows or with whole pictures.
 
-    Raises StageError if there are no detections in the test set by the run's present models.
+    `detections` are those of `tested_detections`.
     """
-    detections, records = tested_detections(stored), stored.data.records.get(stored.settings.data.test_set, ())
+    records = stored.data.records.get(stored.settings.data.test_set, ())
     tested = None if detections is None else set_probabilities(detections, records, detectors, pictures)
     return Verdicts(joined_probabilities(held_out, detectors, pictures), tested)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from lapsvm.settings import DetectSettings
 
 from ..context import StoredRun
 from ..fitting.tasks import stored_detector, weights_hash
-from ..run.checked_files import read_json
+from ..run.checked_files import file_hash, read_json
 from ..run.folder import STAMP, RunFolder
 from ..run.progress import Reporter
 from ..settings.limits import unmet
@@ -116,7 +115,7 @@ def _checksums(shards: ShardSet) -> list[str]:
 
 def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return the content of ``detections.json``: `stamp` and the hashes of the result files."""
-    results = {file.name: blake2b(read_regular(file, "result file"), digest_size=16).hexdigest() for file in files}
+    results = {file.name: file_hash(file, "result file") for file in files}
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
 
 

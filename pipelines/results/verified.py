@@ -16,12 +16,12 @@ from .held_out import read_held_out
 ADVICE = "nothing is known of the boxes yet: look at, or mark, 20"
 
 
-def verified_classes(stored: StoredRun) -> dict[str, Verified]:
+def verified_classes(run: RunFolder, reviewed: Mapping[str, ReviewedClass]) -> dict[str, Verified]:
     """Return class -> figure, for the classes that have one."""
     figures = {}
-    for name, reviewed in reviewed_classes(stored).items():
-        if (held_out := read_held_out(stored.folder, name)) is not None:
-            figures[name] = held_out.verified(reviewed.verdicts)
+    for name, of_class in reviewed.items():
+        if (held_out := read_held_out(run, name)) is not None:
+            figures[name] = held_out.verified(of_class.verdicts)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
@@ -44,17 +44,17 @@ def verified_table(figures: Mapping[str, Verified]) -> dict[str, Any]:
 
 
 def verified_sentences(
-    stored: StoredRun, figures: Mapping[str, Verified], sets: Mapping[str, SetEvaluation]
-) -> list[str]:
+    stored: StoredRun, reviewed: Mapping[str, ReviewedClass], figures: Mapping[str, Verified],
+    sets: Mapping[str, SetEvaluation],
+) -> list[str]:  # fmt: skip
     """Return what the terminal and the page say of the boxes.
 
     Figures, verdicts that do not count, and the classes of whose boxes nothing is known, with how to look. Boxes that
     are known of `sets` have figures of their own.
     """
     said = [f"{name}: {figure} (verdicts on random pictures)" for name, figure in figures.items()]
-    reviewed = reviewed_classes(stored).values()
-    notes = [note for one in reviewed for note in one.notes]
-    notes += [] if said else not_random(chain.from_iterable(one.verdicts.values() for one in reviewed))
+    notes = [note for one in reviewed.values() for note in one.notes]
+    notes += [] if said else not_random(chain.from_iterable(one.verdicts.values() for one in reviewed.values()))
     unknown = [name for name in stored.data.classes if name not in figures]
     if not unknown or any(one.truth is not None for one in sets.values()):
         return [*said, *notes]

@@ -1,10 +1,11 @@
-"""Small JSON files with a checksum, from which interrupted work resumes.
+"""Small JSON files with a checksum, from which interrupted work resumes, and the hashes of other files.
 
 Models and figures depend on their content, so a damaged or edited file is ignored, and the work is done again.
 """
 
 import json
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,8 @@ def read_json(path: Path) -> Any:
 
 def _checksum(path: Path, content: Mapping[str, Any]) -> str:
     return content_hash(path.name, json.dumps(content, sort_keys=True))
+
+
+def file_hash(path: Path, what: str) -> str:
+    """Return the hash of the content of a regular file, 32 hexadecimal digits; errors are those of `read_regular`."""
+    return blake2b(read_regular(path, what), digest_size=16).hexdigest()

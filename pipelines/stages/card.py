@@ -2,15 +2,13 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
-from lapsvm.files import read_regular
 from lapsvm.report import Contents, escape_markdown, markdown_table
 
 from ..context import RunContext
 from ..results.tables import TITLES, interval_text
+from ..run.checked_files import file_hash
 from ..run.dataset import content_hash
 from ..settings.settings import IMPORTED
 from .evaluate import figure_tables
@@ -53,11 +51,9 @@ def _data_row(context: RunContext, set_name: str) -> tuple[str, int, str, str]:
 def _models(context: RunContext) -> str:
     """Return the hash of each model's file: equal inputs and settings give equal bytes."""
     files = {name: context.run.model(name) for name in context.data.classes}
-    return "## Models\n\n" + markdown_table(["class", "hash"], [(name, _hash(path)) for name, path in files.items()])
-
-
-def _hash(path: Path) -> str:
-    return blake2b(read_regular(path, "model"), digest_size=16).hexdigest()
+    return "## Models\n\n" + markdown_table(
+        ["class", "hash"], [(name, file_hash(path, "model")) for name, path in files.items()]
+    )
 
 
 def _figures(context: RunContext, sets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

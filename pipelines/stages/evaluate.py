@@ -10,14 +10,15 @@ from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.known_boxes import BoxSource
 from ..results.set_entry import Unseen, set_entry
 from ..results.tables import print_table, print_thresholds
-from ..results.verified import verified_classes, verified_sentences, verified_table
+from ..results.verified import reviewed_classes, verified_classes, verified_sentences, verified_table
 
 
 def run(context: RunContext) -> None:
     """Write evaluation.json and print the tables: what unseen pictures say first."""
     with context.timed("evaluate"):
         sets = evaluated_sets(context)
-        verified, precision = verified_classes(context.stored), context.wanted_precision
+        reviewed, precision = reviewed_classes(context.stored), context.wanted_precision
+        verified = verified_classes(context.run, reviewed)
         entries = {name: set_entry(context.stored, of, precision, context.metrics) for name, of in sets.items()}
         table: dict[str, Any] = {"sets": entries}
         if verified:
@@ -25,7 +26,7 @@ def run(context: RunContext) -> None:
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     _say_notes(context, sets)
-    for sentence in verified_sentences(context.stored, verified, sets):
+    for sentence in verified_sentences(context.stored, reviewed, verified, sets):
         context.reporter.say(f"evaluate: {sentence}")
     if weakness := Unseen.of_run(context.stored).weakness_message():
         context.reporter.say(f"evaluate: {weakness}")

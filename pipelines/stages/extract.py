@@ -47,8 +47,9 @@ def extract_sets(context: RunContext) -> None:
     data.sentences += [context.advice] if context.advice else []
     forecast = Forecast(context.workspace, context.settings, context.data, context.stages)
     places = [] if context.redo else [context.run, *([source] if source else [])]
-    extractor, projection = _extractor(context, places, forecast, data.report)
-    objectness, normal = _with_normal_map(context, places, measuring)
+    full = context.open_extractor()
+    extractor, projection = _projected(full, context, places, forecast, data.report)
+    objectness, normal = _with_normal_map(full, context, places, measuring)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
@@ -91,14 +92,14 @@ def _objectness(context: RunContext) -> ObjectnessRequest:
     return ObjectnessRequest(source, positive_pictures(records, context.data.classes))
 
 
-def _extractor(
-    context: RunContext, places: Sequence[RunFolder], forecast: Forecast, report: Callable[[], int]
+def _projected(
+    full: Extractor, context: RunContext, places: Sequence[RunFolder], forecast: Forecast, report: Callable[[], int]
 ) -> tuple[Extractor, NewProjection | None]:
-    """Return the extractor, and a new projection to save, if any.
+    """Return the extractor with the projection of the settings, and a new projection to save, if any.
 
     Before the projection is fitted the data are reported, and what the command will need.
     """
-    full, pca = context.open_extractor(), context.settings.features.pca
+    pca = context.settings.features.pca
 
     def before_fit(sample: Sequence[ImageRecord]) -> KeptPictures:
         dim, room = projected_dim(full, pca), kept_bytes()
@@ -109,13 +110,12 @@ def _extractor(
 
 
 def _with_normal_map(
-    context: RunContext, places: Sequence[RunFolder], request: ObjectnessRequest
+    full: Extractor, context: RunContext, places: Sequence[RunFolder], request: ObjectnessRequest
 ) -> tuple[ObjectnessRequest, NormalMap | None]:
     """Return the request, with the normal map if the settings ask for it, and the map if it is to be saved."""
     if context.settings.objectness.source != NORMAL:
         return request, None
-    extractor, reporter = context.open_extractor(), context.reporter
-    normal, is_new = run_normal_map(extractor, context.settings, context.data, places, reporter)
+    normal, is_new = run_normal_map(full, context.settings, context.data, places, context.reporter)
     return replace(request, source=normal), normal if is_new else None
 
 

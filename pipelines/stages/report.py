@@ -68,13 +68,14 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     held_out = {name: read_held_out(context.run, name) for name in names}
     labels = summary.train.labels
     results = {name: provenance_value(detectors[name], "result") for name in names}
-    reviewed = {name: len(one.verdicts) for name, one in reviewed_classes(stored).items()}
+    reviewed = reviewed_classes(stored)
+    counts = {name: len(of_class.verdicts) for name, of_class in reviewed.items()}
     findings = [
-        replace(class_findings(name, labels[name], results[name], test, held_out[name]), verdicts=reviewed.get(name, 0))
+        replace(class_findings(name, labels[name], results[name], test, held_out[name]), verdicts=counts.get(name, 0))
         for name in names
     ]
     missing = [left_out(context.data.records[name], context.shards(name)) for name in sets]
-    maps, verified = _maps(context, sets, detectors), verified_classes(stored)
+    maps, verified = _maps(context, sets, detectors), verified_classes(context.run, reviewed)
     alarm = stored_threshold(context.run, context.reporter, detectors)
     classes = [_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ())) for name in names]
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
@@ -91,7 +92,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
         next_steps=next_steps(findings, summary.extractors, _step_commands(context)),
-        verified=tuple(verified_sentences(stored, verified, sets)),
+        verified=tuple(verified_sentences(stored, reviewed, verified, sets)),
         verdicts={name: str(figure) for name, figure in verified.items()},
         objectness=source_sentences(recorded(detectors[name]) for name in names),
         alarm=alarm,
