@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results import alarms
+from lapsvm.pipelines.results import alarms as of_run
 from lapsvm.pipelines.results.alarms import calibrated_detectors, known_held_out, run_verdicts
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
@@ -61,7 +61,7 @@ def test_models_are_of_mean_features_and_of_the_folds_of_held_out_scores(run):
         assert (expected is None) == (name not in whole.fitted)
         if expected is not None:
             np.testing.assert_allclose(whole.fitted[name].held_out, expected.held_out, atol=1e-5)
-    joined = run_verdicts(stored, alarms.tested_detections(stored), held_out, detectors, whole).held_out
+    joined = run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors, whole).held_out
     for name, fitted in whole.fitted.items():
         np.testing.assert_array_equal(joined.probabilities[:, joined.classes.index(name)], fitted.held_out)
 
@@ -70,9 +70,13 @@ def test_predict_says_of_test_pictures_what_the_threshold_was_tested_on(run, com
     assert command("threshold", "--out", run).status == 0
     stored, held_out, detectors = parts(run)
     tested = run_verdicts(
-        stored, alarms.tested_detections(stored), held_out, detectors, learn_whole_pictures(stored, held_out, Reporter(True))
+        stored,
+        of_run.tested_detections(stored),
+        held_out,
+        detectors,
+        learn_whole_pictures(stored, held_out, Reporter(True)),
     ).tested
-    alone = run_verdicts(stored, alarms.tested_detections(stored), held_out, detectors).tested
+    alone = run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors).tested
     predictor, records = Predictor.open(run), list(stored.data.records[stored.settings.data.test_set])
     assert predictor.alarm.pictures
     found = [predictor.verdict(record.path) for record in records]
@@ -111,11 +115,11 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
     assert "pictures" not in figures
     assert (
         figures["any_class"]["verdicts"]
-        == run_verdicts(stored, alarms.tested_detections(stored), held_out, detectors, whole).any_class()
+        == run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors, whole).any_class()
     )
     assert (
         figures["any_class"]["best_windows"]
-        == run_verdicts(stored, alarms.tested_detections(stored), held_out, detectors).any_class()
+        == run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors).any_class()
     )
     said = command("threshold", "--out", run).out
     assert f"count beside best windows for {', '.join(whole.fitted)}" in said

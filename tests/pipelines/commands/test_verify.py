@@ -147,7 +147,8 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_repair_removes_a_damaged_file_and_names_the_command(run_copy, command, made, name):
     before, path = made(run_copy), run_copy / name
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    half = path.read_bytes()[: path.stat().st_size // 2]
+    path.write_bytes(half.rstrip(b"\n"))  # a table that ends with a row is a shorter table
     said = command("verify", "--out", run_copy, "--repair")
     assert said.status == 0, said.err
     assert not path.exists()
