@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
 from lapsvm.errors import ShardError, StageError
@@ -21,6 +22,7 @@ from lapsvm.features.extractors.extractor import open_sized_extractor
 
 from .run.dataset import RunData, label_vector, moved, open_run_data
 from .run.folder import RunFolder, Timing
+from .run.groups import picture_groups
 from .run.progress import Reporter
 from .settings.limits import counted
 from .settings.settings import IMPORTED, Settings
@@ -63,6 +65,11 @@ class StoredRun:
     def shards(self, set_name: str) -> ShardSet:
         """Open the shards of a set; errors are those of `open_run_shards`."""
         return open_run_shards(self.folder, self.settings, set_name)
+
+    def groups(self, shards: ShardSet) -> Index:
+        """Return the group of every picture of the training set's shards, see `run.groups`."""
+        records = [self.training_pictures[name] for name in shards.image_ids]
+        return picture_groups(records, shards.pixel_hashes, self.settings.data.group)
 
     def shards_if_any(self, set_name: str) -> ShardSet | None:
         """Open the shards of a set; None if they are gone."""

@@ -9,8 +9,9 @@ import numpy as np
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.training_bags import stored_blocks
 from lapsvm.pipelines.run.dataset import Labels, content_hash, label_vector
+from lapsvm.pipelines.run.groups import picture_groups
 
-from lapsvm.arrays import Array, Float64
+from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import StageError
@@ -26,6 +27,7 @@ class Pictures:
     boxes: list[Array]  # n arrays (n_i, 4)
     labels: dict[str, Labels]  # class -> (n,) of +1, -1 and 0
     truth: Mapping[str, Mapping[str, GroundTruth]]  # class -> picture -> objects
+    groups: Index  # (n,) group of each picture, see `lapsvm.pipelines.run.groups`
     content: str  # hash of the pictures, of the settings of their windows and of the number of used windows
 
     @cached_property
@@ -61,5 +63,6 @@ def load_pictures(
         [boxes for _, boxes, _ in images],
         {name: label_vector(kept, name) for name in context.data.classes},
         {name: {image: truth[name][image] for image in ids} for name in context.data.classes},
+        picture_groups(kept, shards.pixel_hashes[: len(ids)], context.settings.data.group),
         content_hash(ids, shards.pixel_hashes[: len(ids)], shards.provenance, first),
     ), scale

@@ -73,7 +73,7 @@ class Study:
     def _trials(self, method: Method, name: str, given: Index) -> list["Trial"]:
         """Return the trainings of one class: every grid point on every fold, then on all pictures."""
         y = self.train.labels[name]
-        folds = held_out_folds(y, self.options.folds, self.seed, name, "lower --folds")
+        folds = held_out_folds(y, self.options.folds, self.seed, name, "lower --folds", self.train.groups)
         nothing = np.zeros(len(y), dtype=bool)
         grid = method.grid(self.options.grids, y)
         return [Trial(name, constants, y, held_out, given) for constants in grid for held_out in [*folds, nothing]]

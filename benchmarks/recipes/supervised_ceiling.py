@@ -69,11 +69,14 @@ def trained_models(context: RunContext, C: float = C_DEFAULT) -> tuple[np.ndarra
 
 def held_out_detections(context: RunContext, C: float = C_DEFAULT, folds: int = 3) -> dict[str, Detections]:
     """Return the detections in the training pictures, each by models that were trained without its fold."""
-    pictures, ids = _opened(context), open_shards(context.run.shards(context.settings.data.train_set)).image_ids
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    pictures, ids, groups = _opened(context), shards.image_ids, context.stored.groups(shards)
     order = np.random.default_rng(0).permutation(len(ids))
+    order = order[groups[order] == order]  # the first picture of each group
     shown = [[len(sides[picture][0]) > 0 for sides in pictures.sides.values()] for picture in order]
     fold = np.empty(len(ids), dtype=int)
-    fold[order[np.lexsort(np.transpose(shown))]] = np.arange(len(ids)) % folds
+    fold[order[np.lexsort(np.transpose(shown))]] = np.arange(len(order)) % folds
+    fold = fold[groups]
     models = [_models(context, pictures, fold != number, C) for number in range(folds)]
     fold_of = dict(zip(ids, fold.tolist(), strict=True))
 

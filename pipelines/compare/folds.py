@@ -22,6 +22,7 @@ from ..fitting.selection import Trial, fit_trials
 from ..fitting.training_bags import training_bags
 from ..results.detectors import load_detectors, trained_tasks
 from ..run.dataset import label_vector
+from ..run.groups import picture_groups
 from .differences import add_holm, t_test_row
 
 Folds = dict[str, list[frozenset[str]]]  # class -> the held-out pictures of each fold
@@ -42,7 +43,7 @@ def compare_folds(
         If the settings of a run differ from those of its models.
     """
     chosen = [_chosen(stored, classes) for stored, _ in runs]
-    held_out = _class_folds(runs[0][0], classes, folds, seeds, seed)
+    held_out = _class_folds([stored for stored, _ in runs], classes, folds, seeds, seed)
     scores = [_held_out_scores(*run, constants, held_out) for run, constants in zip(runs, chosen, strict=True)]
     values = np.stack(scores)
     rows = {name: _row(values[:, index], folds) for index, name in enumerate(classes)}
@@ -51,15 +52,18 @@ def compare_folds(
     return {"folds": folds, "seeds": seeds, "classes": rows, "mean": _row(values.mean(axis=1), folds)}
 
 
-def _class_folds(stored: StoredRun, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
-    """Return the held-out pictures of every class and fold, seed by seed."""
-    ids = np.array(stored.shards(stored.train_set).image_ids)
-    labels = _labels(stored.training_pictures, ids.tolist(), classes)
+def _class_folds(runs: Sequence[StoredRun], classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
+    """Return the held-out pictures of every class and fold, seed by seed; what one run keeps together stays so."""
+    first = runs[0]
+    shards = first.shards(first.train_set)
+    ids, records = np.array(shards.image_ids), [first.training_pictures[name] for name in shards.image_ids]
+    groups = picture_groups(records, shards.pixel_hashes, *(run.settings.data.group for run in runs))
+    labels = _labels(first.training_pictures, ids.tolist(), classes)
     return {
         name: [
             frozenset(ids[held_out].tolist())
             for number in range(seeds)
-            for held_out in held_out_folds(y, folds, seed + number, name, "lower --folds")
+            for held_out in held_out_folds(y, folds, seed + number, name, "lower --folds", groups)
         ]
         for name, y in labels.items()
     }

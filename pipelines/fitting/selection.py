@@ -20,7 +20,7 @@ from lapsvm.latent import LatentSolution
 from ..run.dataset import Labels
 from ..settings.settings import Settings
 from .fit import Constants, FitRequest, Trainer, batches, fit_requests
-from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
+from .fold_models import FOLDS_ADVICE, Groups, fold_numbers, held_out_folds
 from .history import history_rows
 
 PERFECT = 0.999  # image-level AP that leaves nothing to choose by
@@ -77,7 +77,9 @@ def grid(settings: Settings, y: Labels) -> list[Constants]:
     return [Constants(C, J * unit, trim) for C, J, trim in values]
 
 
-def choose_constants(trainer: Trainer, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
+def choose_constants(
+    trainer: Trainer, bags: Bags, labels: dict[str, Labels], groups: Groups = None
+) -> dict[str, Choice]:
     """Return the constants of every class.
 
     The best are taken; of equals the smallest C, then J, then trimmed share. Raises
@@ -86,18 +88,18 @@ def choose_constants(trainer: Trainer, bags: Bags, labels: dict[str, Labels]) ->
     settings = trainer.settings
     grids = {name: grid(settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
-        n_folds = {name: int(fold_numbers(settings, y).max(initial=0)) for name, y in labels.items()}
+        n_folds = {name: int(fold_numbers(settings, y, groups).max(initial=0)) for name, y in labels.items()}
         return {name: Choice(only, [only] * n_folds[name], [], []) for name, (only,) in grids.items()}
-    trials = [trial for name, y in labels.items() for trial in _trials(settings, name, y, grids[name])]
+    trials = [trial for name, y in labels.items() for trial in _trials(settings, name, y, grids[name], groups)]
     outcomes = fit_trials(trainer, f"choose {' and '.join(_varied(grids))}", trials, bags)
     results = groupby(zip(trials, outcomes, strict=True), lambda pair: pair[0].class_name)
     return {name: _choice(name, list(of_class), settings.train.margin) for name, of_class in results}
 
 
-def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
+def check_folds(settings: Settings, labels: Mapping[str, Labels], groups: Groups) -> None:
     """Raise OneClassError if folds choose constants and a class has fewer positives or negatives than folds."""
     for name, y in labels.items() if settings.train.needs_folds else ():
-        held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+        held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE, groups)
 
 
 def fit_trials(trainer: Trainer, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
@@ -118,9 +120,11 @@ def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
     return [name for name in Constants._fields if len({getattr(constants, name) for constants in candidates}) > 1]
 
 
-def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Constants]) -> list[Trial]:
+def _trials(
+    settings: Settings, name: str, y: Labels, candidates: Sequence[Constants], groups: Groups
+) -> list[Trial]:
     """Return the trials of one class, candidate by candidate."""
-    held_out = held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+    held_out = held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE, groups)
     folds = list(enumerate(held_out, start=1))
     return [Trial(name, constants, y, fold, number) for constants in candidates for number, fold in folds]
 

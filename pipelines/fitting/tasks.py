@@ -1,13 +1,13 @@
 """Training tasks, one per class, and the detectors made from their solutions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError
@@ -21,6 +21,7 @@ from ..settings.settings import Settings, TrainSettings
 from ..shards.importing import imported_content
 from ..verdicts.counting import denial
 from ..verdicts.reviewed import ReviewedClass, Reviews, mended_labels, reviewed_by_class
+from .fold_models import Groups
 
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
@@ -28,7 +29,10 @@ PARTS = ("training", "data", "shards")
 
 @dataclass(frozen=True)
 class FitTask:
-    """One class to learn; `objectness` is what measured it, as the model records it, where the shards are gone."""
+    """One class to learn; `objectness` is what measured it, as the model records it, where the shards are gone.
+
+    `groups` are those of the pictures, see `run.groups`; by names alone where the shards are gone.
+    """
 
     name: str
     y: Labels
@@ -36,6 +40,7 @@ class FitTask:
     path: Path
     reviews: Reviews = field(default_factory=Reviews)
     objectness: Mapping[str, Any] | None = None
+    groups: Groups = None
 
 
 def fit_tasks(stored: StoredRun, shards: ShardSet) -> list[FitTask]:
@@ -49,7 +54,9 @@ def fit_tasks(stored: StoredRun, shards: ShardSet) -> list[FitTask]:
     ids = set(shards.image_ids)
     in_order = [record for image_id, record in by_id.items() if image_id in ids]
     reviewed = reviewed_by_class(stored.verdicts, shards, stored.data.classes)
-    return [_class_task(stored, shards, records, in_order, of_class) for of_class in reviewed.values()]
+    groups = stored.groups(shards)
+    tasks = [_class_task(stored, shards, records, in_order, of_class) for of_class in reviewed.values()]
+    return [_with_groups(task, groups) for task in tasks]
 
 
 def denied_tasks(train: TrainSettings, tasks: Sequence[FitTask]) -> dict[str, str]:
@@ -78,6 +85,14 @@ def _class_task(
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)
     return FitTask(name, labels, provenance, stored.trained_model(name), reviews)
+
+
+def _with_groups(task: FitTask, groups: Index) -> FitTask:
+    """Return the task with the groups of its pictures; its provenance records them where a group has several."""
+    if len(np.unique(groups)) == len(groups):
+        return replace(task, groups=groups)
+    data = {**task.provenance["data"], "groups": content_hash(groups.tolist())}
+    return replace(task, groups=groups, provenance={**task.provenance, "data": data})
 
 
 def labels_provenance(y: Labels) -> dict[str, Any]:
@@ -112,9 +127,10 @@ def is_done(task: FitTask) -> bool:
 
 
 def has_other_data(stored: Mapping[str, Any], task: FitTask) -> bool:
-    """Return whether a model's provenance records other pictures or labels than those of a task."""
+    """Return whether a model's provenance records other pictures, labels or groups than those of a task."""
     then, now = stored.get("data") or {}, task.provenance["data"]
-    return bool(then) and any(then.get(name) != now[name] for name in ("pictures", "labels") if name in now)
+    changed = any(then.get(name) != now[name] for name in ("pictures", "labels") if name in now)
+    return bool(then) and (changed or then.get("groups") != now.get("groups"))
 
 
 def has_other_verdicts(stored: Mapping[str, Any], task: FitTask) -> bool:

@@ -26,6 +26,7 @@ from ..fitting.tasks import (
 )
 from ..run.dataset import label_vector
 from ..run.folder import RunFolder
+from ..run.groups import picture_groups
 from ..run.ownership import is_of_another_program
 from ..settings.limits import unmet
 from ..settings.settings import ObjectnessSettings, Settings
@@ -138,11 +139,13 @@ def trained_file(run: RunFolder, task: FitTask) -> Path:
 def _tasks_without_shards(stored: StoredRun) -> list[FitTask]:
     settings, records = stored.settings, stored.data.records[stored.train_set]
     training = training_settings(settings)
+    groups = picture_groups(records, [""] * len(records), settings.data.group)  # as far as names say it
     tasks = []
     for name in stored.data.classes:
         y = label_vector(records, name)
         data = {} if settings.data.skip_bad else labels_provenance(y)
-        tasks.append(FitTask(name, y, {"training": training, "data": data}, stored.trained_model(name)))
+        provenance = {"training": training, "data": data}
+        tasks.append(FitTask(name, y, provenance, stored.trained_model(name), groups=groups))
     return tasks
 
 

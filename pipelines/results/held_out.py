@@ -192,7 +192,7 @@ def _has_fold_models(run: RunFolder, settings: Settings, task: FitTask, detector
     try:
         return FoldModels.load(run.fold_models(task.name)).model == weights_hash(detector)
     except (MissingError, ModelFileError):
-        return not fold_numbers(settings, task.y).any()
+        return not fold_numbers(settings, task.y, task.groups).any()
 
 
 class ScoredPictures(NamedTuple):
@@ -226,7 +226,7 @@ def calibrated(
     if not fold.any():
         stage = "refine" if is_refinement(task.provenance) else "train"
         run.remove([path])
-        workspace.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, settings.train.folds)}")
+        workspace.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, settings.train.folds, task.groups)}")
         return detector
     final, *others = weights
     coef = np.column_stack(others)

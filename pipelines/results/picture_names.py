@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 from lapsvm.catalog import ImageRecord
 
+from ..run.groups import EXPORTED
+
 Parts = tuple[str, ...]
 Picture = tuple[str, str]  # set, id
 _UPLOADED = re.compile(r"^(?:.*[/\\])?[0-9a-f]{8}-(?=[^/\\]+$)", re.IGNORECASE)
 """What Label Studio puts before the name of a file that it was given, in a folder of its own."""
-_EXPORTED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+(?:\.\w+)?$", re.IGNORECASE)
-"""What Roboflow puts behind it."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,7 @@ def with_originals(names: Iterable[str]) -> tuple[str, ...]:
     """
     given = tuple(names)
     plain = [unquote(name) for name in given]
-    return tuple(dict.fromkeys((*given, *plain, *(_EXPORTED.sub("", _UPLOADED.sub("", name)) for name in plain))))
-
-
-def exported_original(stem: str) -> str | None:
-    """Return the name of the picture of which Roboflow made the one with this name without suffix; None for others."""
-    return _EXPORTED.sub("", stem) if _EXPORTED.search(stem) else None
+    return tuple(dict.fromkeys((*given, *plain, *(EXPORTED.sub("", _UPLOADED.sub("", name)) for name in plain))))
 
 
 def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File]]:

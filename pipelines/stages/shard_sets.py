@@ -86,7 +86,8 @@ def _check_models(context: RunContext, shards_are_done: bool) -> None:
     tasks = trained_tasks(context.stored, open_shards(folder) if shards_are_done else None)
     if "train" in context.stages:
         denied = denied_tasks(context.settings.train, tasks)  # which training leaves out
-        check_folds(context.settings, {task.name: task.y for task in tasks if task.name not in denied})
+        labels = {task.name: task.y for task in tasks if task.name not in denied}
+        check_folds(context.settings, labels, tasks[0].groups)
     before = context.run.settings().data.train_set
     for task in tasks if not context.redo else ():
         _check_train_set(context, task, before)

@@ -55,7 +55,7 @@ def run(context: RunContext) -> None:
         to_do = _resumed_tasks(context, tasks, to_do)
     changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path), task)]
     if changed:
-        context.reporter.say(f"train: pictures or labels have changed; trained again: {', '.join(changed)}")
+        context.reporter.say(f"train: pictures, labels or groups have changed; trained again: {', '.join(changed)}")
     for note in (note for task in tasks for note in task.reviews.notes):
         context.reporter.warn(f"train: {note}")
     with context.timed("train") as counts:
@@ -90,7 +90,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     """Choose constants where there are candidates, then train all classes side by side on the whole set."""
     labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
-    check_folds(context.settings, labels)
+    check_folds(context.settings, labels, tasks[0].groups)
     if context.settings.train.init == "whole_image":
         _check_whole_image(shards)
     bags, scale, pairs = training_bags(context.workspace, context.settings, shards)
@@ -101,7 +101,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
     trainer = Trainer(context.settings, context.reporter, context.run, shards.provenance, context.pass_counts)
     choices = _choices(context, trainer, bags, tasks)
-    folds = {task.name: fold_numbers(context.settings, task.y) for task in tasks}
+    folds = {task.name: fold_numbers(context.settings, task.y, task.groups) for task in tasks}
     requests = {task.name: _requests(task.y, folds[task.name], choices[task.name]) for task in tasks}
     solutions = _solutions(trainer, bags, requests)
     rows = [row for name in labels for row in choices[name].history]
@@ -169,7 +169,7 @@ def _choices(context: RunContext, trainer: Trainer, bags: Bags, tasks: Sequence[
     grid = len(train.J) * len(train.trim) if train.learner == "latent_svm" else 1
     for part in batches(len(names), train.folds * grid):
         new = {name: by_name[name].y for name in names[part] if name not in choices}
-        choices |= choose_constants(trainer, bags, new) if new else {}
+        choices |= choose_constants(trainer, bags, new, tasks[0].groups) if new else {}
         entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})
     return choices

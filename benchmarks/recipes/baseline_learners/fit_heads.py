@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from lapsvm.pipelines.fitting.fold_models import FOLDS_ADVICE
+from lapsvm.pipelines.fitting.fold_models import FOLDS_ADVICE, Groups, label_counts
 from lapsvm.pipelines.fitting.selection import mean_score
 from lapsvm.pipelines.fitting.tasks import FitTask
 from lapsvm.pipelines.fitting.training_bags import ContextPairs, window_boxes
@@ -78,20 +78,24 @@ def choose_constants(
     grid = [HeadConstants(*pair) for pair in product(sorted(set(options.epochs)), sorted(set(options.lr)))]
     if not options.needs_folds:
         return grid[0], []
-    folds = joint_folds(_labels(tasks), [task.name for task in tasks], options.folds, options.seed)
+    folds = joint_folds(_labels(tasks), [task.name for task in tasks], options.folds, options.seed, tasks[0].groups)
     with reporter.bar(f"train {options.method} on {len(folds)} folds", grid[-1].epochs, "epochs") as bar:
         candidates = _candidates(options, pictures, _labels(tasks), folds, bar)
     return best_constants(candidates, options.margin), candidates
 
 
-def joint_folds(labels: NDArray[np.integer], names: Sequence[str], folds: int, seed: int) -> list[NDArray[np.bool_]]:
+def joint_folds(
+    labels: NDArray[np.integer], names: Sequence[str], folds: int, seed: int, groups: Groups = None
+) -> list[NDArray[np.bool_]]:
     """Return a mask of held-out pictures for each fold, the same for all classes (labels are (n, k)).
 
     Pictures are dealt out in turns, those of the class with the fewest positives first, so that every fold has its
-    share of each class. Raises OneClassError if a class has fewer positives or negatives than folds.
+    share of each class; those of a group follow its first one. Raises OneClassError if a class has fewer positives or negatives than folds.
     """
-    positives, negatives = (labels > 0).sum(axis=0), (labels < 0).sum(axis=0)
-    for name, n_positive, n_negative in zip(names, positives.tolist(), negatives.tolist(), strict=True):
+    group = np.arange(len(labels)) if groups is None else groups
+    first, positives = group == np.arange(len(labels)), (labels > 0).sum(axis=0)
+    for name, column in zip(names, labels.T, strict=True):
+        n_positive, n_negative = label_counts(column, groups)
         if min(n_positive, n_negative) < folds:
             raise OneClassError(
                 f"class {name!r} must have {folds} positive and {folds} negative pictures for {folds} folds, "
@@ -102,9 +106,10 @@ def joint_folds(labels: NDArray[np.integer], names: Sequence[str], folds: int, s
     rarest = np.where(shows.any(axis=1), shows.argmax(axis=1), len(names))
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     dealt = shuffled[np.argsort(rarest[shuffled], kind="stable")]
+    dealt = dealt[first[dealt]]
     number = np.empty(len(labels), dtype=np.intp)
-    number[dealt] = np.arange(len(labels)) % folds
-    return [number == fold for fold in range(folds)]
+    number[dealt] = np.arange(len(dealt)) % folds
+    return [number[group] == fold for fold in range(folds)]
 
 
 def best_constants(candidates: Sequence[Mapping[str, Any]], margin: float) -> HeadConstants:

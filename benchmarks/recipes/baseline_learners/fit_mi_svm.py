@@ -57,7 +57,7 @@ def _grid(options: BaselineOptions) -> list[Constants]:
 
 def _candidates(options: BaselineOptions, bags: Bags, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
     """Return every pair (C, J), with the image-level AP of each fold's held-out pictures."""
-    folds = held_out_folds(task.y, options.folds, options.seed, task.name, FOLDS_ADVICE)
+    folds = held_out_folds(task.y, options.folds, options.seed, task.name, FOLDS_ADVICE, task.groups)
     candidates = []
     for constants in _grid(options):
         aps = []

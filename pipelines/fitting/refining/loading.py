@@ -87,7 +87,7 @@ def fold_models(run: RunFolder, settings: Settings, task: FitTask, first: Detect
 
     Raises StageError, in the name of the stage, if they are not there, or belong to other weights.
     """
-    path, fold = run.fold_models(task.name), fold_numbers(settings, task.y)
+    path, fold = run.fold_models(task.name), fold_numbers(settings, task.y, task.groups)
     if not fold.any():
         return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
     if not path.is_file():

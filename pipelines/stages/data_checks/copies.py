@@ -1,12 +1,13 @@
-"""Pictures that are copies of others: labelled differently, or counted as unseen where they are not."""
+"""Pictures that are copies of others: labelled differently, or in the training set and in another one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
-from ...results.picture_names import exported_original
 from ...run.dataset import shown_classes
+from ...run.groups import picture_groups
 from ...settings.limits import counted, listed
 from .summary import LISTED
 
@@ -14,22 +15,26 @@ Hashed = tuple[ImageRecord, str]
 """A picture, and the hash of its pixels."""
 
 
-def copy_sentences(pictures: Iterable[Hashed], records: Iterable[ImageRecord]) -> list[str]:
-    """Return sentences on pictures with the same pixels, and on pictures that were made of the same one.
+def copy_sentences(
+    pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]], expression: str
+) -> list[str]:
+    """Return sentences on pictures that are the same as others.
 
     Parameters
     ----------
-    pictures : iterable of (ImageRecord, hash)
+    pictures : sequence of (ImageRecord, hash)
         Those that may equal another, of all sets. Labels of those of one colour do not contradict each other: they
         show nothing, which another sentence says.
-    records : iterable of ImageRecord
-        All pictures of all sets.
+    sets : mapping of set name to all its pictures
+        The training set first.
+    expression : str
+        That of ``data.group``.
     """
     groups: dict[str, list[ImageRecord]] = {}
     for record, digest in pictures:
         groups.setdefault(digest, []).append(record)
     same = [group for group in groups.values() if len(group) > 1]
-    return [*_contradictions(same), *_copies(same, records)]
+    return [*_contradictions(same), *_copies(pictures, sets, expression)]
 
 
 def _contradictions(groups: Sequence[Sequence[ImageRecord]]) -> Iterator[str]:
@@ -47,17 +52,20 @@ def _contradictions(groups: Sequence[Sequence[ImageRecord]]) -> Iterator[str]:
         )
 
 
-def _copies(groups: Sequence[Sequence[ImageRecord]], records: Iterable[ImageRecord]) -> Iterator[str]:
-    """Yield a sentence on pictures that another one's model has seen under another name, if there are some."""
-    sources: dict[tuple[str, ...], list[ImageRecord]] = {}
-    for record in records:
-        if original := exported_original(record.path.stem):
-            sources.setdefault((original, *sorted(shown_classes(record))), []).append(record)
-    alike = [other for first, *others in groups for other in others if shown_classes(other) == shown_classes(first)]
-    versions = [other for _, *others in sources.values() for other in others]
-    names = dict.fromkeys(record.id for record in (*alike, *versions))
-    for sentence in counted(names, "are copies of others, by their pixels or by Roboflow's names of versions"):
-        yield f"pictures: {sentence}. Figures of unseen pictures are too high with them; keep one of each."
+def _copies(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> Iterator[str]:
+    """Yield a sentence on copies, and on pictures of other sets that a model has seen under another name."""
+    digests = {id(record): digest for record, digest in pictures}
+    records, n_trained = [*chain.from_iterable(sets.values())], len(next(iter(sets.values())))
+    hashes = [digests.get(id(record), "") for record in records]
+    copies = [records[row].id for row, first in enumerate(picture_groups(records, hashes)) if row != first]
+    by = "by their pixels or by Roboflow's names of versions"
+    for sentence in counted(copies, f"are copies of others, {by}"):
+        yield f"pictures: {sentence}. Held-out figures keep copies in one fold."
+    seen = picture_groups(records, hashes, expression)[n_trained:] < n_trained
+    known = [record.id for record, is_seen in zip(records[n_trained:], seen, strict=True) if is_seen]
+    objects = ", or show their objects" if expression else ""
+    for sentence in counted(known, f"of other sets are copies of training pictures{objects}"):
+        yield f"pictures: {sentence}. Figures of the test set are too high with them; leave them out of one of the sets."
 
 
 def _shows_nothing(record: ImageRecord) -> bool:

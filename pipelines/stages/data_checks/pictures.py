@@ -86,8 +86,8 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         used = [one for one in context.data.records[context.train_set] if one.id not in bad[context.train_set]]
         refuse_nothing(used, opened)
     resized = [] if context.redo else list(_resized(context))
-    every = [record for records in context.data.records.values() for record in records]
-    copies = copy_sentences([*stored, *_hashed(context, opened, stored)], every)
+    hashed = [*stored, *_hashed(context, opened, stored)]
+    copies = copy_sentences(hashed, context.data.records, context.settings.data.group)
     sentences = [*summary_sentences(context.data, bad), *nothing_sentences(opened)]
     sentences += [*copies, *resized]
     return CheckedData(context.reporter.say, len(opened), sentences)

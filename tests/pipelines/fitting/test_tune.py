@@ -125,11 +125,11 @@ def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
     line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--set=train.path=false", "--quiet"]
     asked = []
 
-    def choose(trainer, bags, labels):
+    def choose(trainer, bags, labels, groups):
         asked.extend(labels)
         if asked == ["six", "three"]:
             raise KeyboardInterrupt
-        return choose_constants(trainer, bags, labels)
+        return choose_constants(trainer, bags, labels, groups)
 
     monkeypatch.setattr(fit, "SIDE_BY_SIDE", 1)
     monkeypatch.setattr(train, "choose_constants", choose)

@@ -142,7 +142,7 @@ def test_classes_whose_labels_have_changed_are_trained_again(tmp_path, command, 
         (tmp_path / "data" / "labels.csv").write_text("\n".join(["image,label", *rows]))
         done = command(*line)
         assert done.status == 0
-    assert "train: pictures or labels have changed; trained again: cat, dog\n" in done.err
+    assert "train: pictures, labels or groups have changed; trained again: cat, dog\n" in done.err
     assert extracted == []
 
 

@@ -1,0 +1,66 @@
+"""Which pictures show the same: copies, versions of one original, and pictures whose names mean one object."""
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+
+from lapsvm.arrays import Index
+from lapsvm.catalog import ImageRecord
+
+EXPORTED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+(?:\.\w+)?$", re.IGNORECASE)
+"""What Roboflow puts behind the name of a picture of which it makes a version."""
+
+
+def picture_groups(records: Sequence[ImageRecord], hashes: Sequence[str], *expressions: str) -> Index:
+    """Return the group (n,) of every picture, which has the number of its first picture.
+
+    Pictures are in one group if a chain of pictures joins them, each the same as the next: by its pixels, as a version
+    that Roboflow made of the same original, or by the same match of an expression in its name.
+
+    Parameters
+    ----------
+    records : sequence of n ImageRecord
+    hashes : sequence of n str
+        The hashes of their pixels, "" where one is not known.
+    expressions : str
+        Regular expressions. The first group of a match counts, or all of it; a picture without one is on its own.
+    """
+    patterns = [re.compile(expression) for expression in expressions if expression]
+    group, first = list(range(len(records))), dict[Hashable, int]()
+
+    def start_of(row: int) -> int:
+        while group[row] != row:
+            group[row] = row = group[group[row]]
+        return row
+
+    for row, (record, digest) in enumerate(zip(records, hashes, strict=True)):
+        for key in _keys(record, digest, patterns):
+            ends = start_of(first.setdefault(key, row)), start_of(row)
+            group[max(ends)] = min(ends)
+    return np.array([start_of(row) for row in range(len(group))], dtype=np.intp)
+
+
+def _keys(record: ImageRecord, digest: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[Hashable]:
+    """Yield what a picture shares with those that are the same."""
+    if digest:
+        yield "pixels", digest
+    if original := original_of(record):
+        yield "original", original
+    for number, pattern in enumerate(patterns):
+        if (match := pattern.search(record.id)) and (name := match[1 if pattern.groups else 0]):
+            yield number, name
+
+
+def original_of(record: ImageRecord) -> tuple[str, str] | None:
+    """Return what the versions that Roboflow made of one picture share; None for a picture that is no version.
+
+    In folders of classes equal names of originals are usual, so the name of the folder counts.
+    """
+    stem = record.path.stem
+    return (record.path.parent.name, EXPORTED.sub("", stem)) if EXPORTED.search(stem) else None
+
+
+def n_groups(groups: Index | None, chosen: Sequence[bool] | Index) -> int:
+    """Return how many groups some pictures (n,) are in; without groups each is one."""
+    return int(np.count_nonzero(chosen)) if groups is None else len(np.unique(groups[np.asarray(chosen, dtype=bool)]))
