@@ -6,7 +6,7 @@ compute a `Workspace`, and all that need less take the folder, the settings or t
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,10 +66,12 @@ class StoredRun:
         """Open the shards of a set; errors are those of `open_run_shards`."""
         return open_run_shards(self.folder, self.settings, set_name)
 
-    def groups(self, shards: ShardSet) -> Index:
-        """Return the group of every picture of the training set's shards, see `run.groups`."""
-        records = [self.training_pictures[name] for name in shards.image_ids]
-        return picture_groups(records, shards.pixel_hashes, self.settings.data.group)
+    def groups(self, set_name: str, ids: Sequence[str], shards: ShardSet | None) -> Index:
+        """Return the group (n,) of pictures of a set, see `run.groups`; by their names alone where shards are gone."""
+        hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+        records = {record.id: record for record in self.data.records[set_name]}
+        named = [records[name] for name in ids]
+        return picture_groups(named, [hashes.get(name, "") for name in ids], self.settings.data.group)
 
     def shards_if_any(self, set_name: str) -> ShardSet | None:
         """Open the shards of a set; None if they are gone."""

@@ -69,8 +69,9 @@ def trained_models(context: RunContext, C: float = C_DEFAULT) -> tuple[np.ndarra
 
 def held_out_detections(context: RunContext, C: float = C_DEFAULT, folds: int = 3) -> dict[str, Detections]:
     """Return the detections in the training pictures, each by models that were trained without its fold."""
-    shards = open_shards(context.run.shards(context.settings.data.train_set))
-    pictures, ids, groups = _opened(context), shards.image_ids, context.stored.groups(shards)
+    shards = open_shards(context.run.shards(context.train_set))
+    pictures, ids = _opened(context), shards.image_ids
+    groups = context.stored.groups(context.train_set, ids, shards)
     order = np.random.default_rng(0).permutation(len(ids))
     order = order[groups[order] == order]  # the first picture of each group
     shown = [[len(sides[picture][0]) > 0 for sides in pictures.sides.values()] for picture in order]

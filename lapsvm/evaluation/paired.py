@@ -138,7 +138,7 @@ def holm(p_values: ArrayLike) -> Float64:
     return adjusted
 
 
-def draw_pictures(n: int, draws: int, seed: int) -> Counts:
+def draw_pictures(n: int, draws: int, seed: int, groups: ArrayLike | None = None) -> Counts:
     """Return how often each of n pictures is drawn when n are drawn with replacement.
 
     Parameters
@@ -148,16 +148,19 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
     draws : int, >= 1
         Number of samples of n pictures.
     seed : int
+    groups : array-like of shape (n,) of int, optional
+        The group of each picture. Groups are then drawn, as many as there are, with all their pictures.
 
     Returns
     -------
     ndarray of shape (draws, n), int32
-        Every row sums to n.
+        Every row sums to n without groups of several pictures.
 
     Raises
     ------
-    InputError
-        If there is no picture or no draw, or their product is above 2**28 and there are more than 2000 draws.
+    ShapeError, InputError
+        If groups are not n whole numbers, there is no picture or no draw, or their product is above 2**28 and there
+        are more than 2000 draws.
     """
     for name, value in (("n", n), ("draws", draws)):
         if value < 1:
@@ -165,7 +168,11 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
     most = max(_ALLOWED_DRAWS, _MAX_COUNTS // n)
     if draws > most:
         raise InputError(f"draws of {n:,} pictures must be at most {most:,}, got {draws:,}.")
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+    group = np.arange(n) if groups is None else np.unique(as_whole_numbers("groups", groups), return_inverse=True)[1]
+    check_same_length("groups", group, "pictures", range(n))
+    n_groups = int(group.max()) + 1
+    counts = np.random.default_rng(seed).multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=draws)
+    counts = counts if n_groups == n else counts[:, group]
     return np.asfortranarray(counts, dtype=np.int32)  # metrics gather and sum pictures
 
 

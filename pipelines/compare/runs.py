@@ -208,7 +208,9 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         ids = [record.id for record in runs[0].records(role)]
         if not ids:
             continue
-        counts = draw_pictures(len(ids), options.draws, options.seed)
+        first, set_name = runs[0].stored, runs[0].set_name(role)
+        groups = first.groups(set_name, ids, first.shards_if_any(set_name))
+        counts = draw_pictures(len(ids), options.draws, options.seed, groups)
         evaluations = [evaluate_set(run.stored, run.boxes, run.set_name(role)) for run in runs]
         if len({evaluation.left_out for evaluation in evaluations}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")

@@ -136,7 +136,7 @@ def label_counts(y: Labels, groups: Groups = None) -> tuple[int, int]:
 
 def _are_grouped(groups: Groups, y: Labels) -> TypeGuard[Index]:
     """Return whether two labelled pictures are in one group."""
-    return n_groups(groups, y != 0) < np.count_nonzero(y)
+    return n_groups(groups, y != 0) < int(np.count_nonzero(y))
 
 
 def _counted_once(y: Labels, groups: Groups) -> str:

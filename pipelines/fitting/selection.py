@@ -120,9 +120,7 @@ def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
     return [name for name in Constants._fields if len({getattr(constants, name) for constants in candidates}) > 1]
 
 
-def _trials(
-    settings: Settings, name: str, y: Labels, candidates: Sequence[Constants], groups: Groups
-) -> list[Trial]:
+def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Constants], groups: Groups) -> list[Trial]:
     """Return the trials of one class, candidate by candidate."""
     held_out = held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE, groups)
     folds = list(enumerate(held_out, start=1))

@@ -54,7 +54,7 @@ def fit_tasks(stored: StoredRun, shards: ShardSet) -> list[FitTask]:
     ids = set(shards.image_ids)
     in_order = [record for image_id, record in by_id.items() if image_id in ids]
     reviewed = reviewed_by_class(stored.verdicts, shards, stored.data.classes)
-    groups = stored.groups(shards)
+    groups = stored.groups(stored.train_set, shards.image_ids, shards)
     tasks = [_class_task(stored, shards, records, in_order, of_class) for of_class in reviewed.values()]
     return [_with_groups(task, groups) for task in tasks]
 

@@ -26,7 +26,6 @@ from ..fitting.tasks import (
 )
 from ..run.dataset import label_vector
 from ..run.folder import RunFolder
-from ..run.groups import picture_groups
 from ..run.ownership import is_of_another_program
 from ..settings.limits import unmet
 from ..settings.settings import ObjectnessSettings, Settings
@@ -139,7 +138,7 @@ def trained_file(run: RunFolder, task: FitTask) -> Path:
 def _tasks_without_shards(stored: StoredRun) -> list[FitTask]:
     settings, records = stored.settings, stored.data.records[stored.train_set]
     training = training_settings(settings)
-    groups = picture_groups(records, [""] * len(records), settings.data.group)  # as far as names say it
+    groups = stored.groups(stored.train_set, [record.id for record in records], None)
     tasks = []
     for name in stored.data.classes:
         y = label_vector(records, name)

@@ -1,13 +1,13 @@
 """Figures of a set's classes on its pictures and on bootstrap draws of them, and their intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import ClassHits, Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
 from lapsvm.evaluation.tables import mean
@@ -20,6 +20,7 @@ from .known_boxes import Truth
 LEVEL = 0.95
 """Confidence level of all intervals."""
 Counts = NDArray[np.integer]  # (draws, pictures): how often each draw has each picture
+GroupsOf = Callable[[Sequence[str]], Index]
 DRAWS = 1000
 
 
@@ -80,7 +81,7 @@ def mean_figure(figures: Sequence[Figure]) -> Figure:
     return Figure(mean(figure.value for figure in figures), means)
 
 
-def set_intervals(evaluation: SetEvaluation, seed: int, *, trained_on: bool) -> dict[str, Any] | None:
+def set_intervals(evaluation: SetEvaluation, seed: int, groups: GroupsOf, *, trained_on: bool) -> dict[str, Any] | None:
     """Return the intervals of a set's figures.
 
     The training set's image-level AP is left out: an interval over the pictures that a model has seen says nothing
@@ -90,6 +91,8 @@ def set_intervals(evaluation: SetEvaluation, seed: int, *, trained_on: bool) -> 
     ----------
     evaluation : SetEvaluation
     seed : int
+    groups : function
+        Pictures -> their groups, see `run.groups`: groups are drawn.
     trained_on : bool
         Whether it is the training set.
 
@@ -101,11 +104,13 @@ def set_intervals(evaluation: SetEvaluation, seed: int, *, trained_on: bool) -> 
     if trained_on and evaluation.corloc is None:
         return None
     ids = list(evaluation.records)
-    counts = draw_pictures(len(ids), DRAWS, seed)
+    counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
     return _intervals({name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}, seed)
 
 
-def held_out_intervals(held_out: Mapping[str, HeldOut], truth: Truth | None, seed: int) -> dict[str, Any]:
+def held_out_intervals(
+    held_out: Mapping[str, HeldOut], truth: Truth | None, seed: int, groups: GroupsOf
+) -> dict[str, Any]:
     """Return the intervals of the held-out figures over the training pictures.
 
     Parameters
@@ -114,6 +119,8 @@ def held_out_intervals(held_out: Mapping[str, HeldOut], truth: Truth | None, see
     truth : ground truth of the training set, or None
         Without it there is no CorLoc and no pointing.
     seed : int
+    groups : function
+        As in `set_intervals`.
 
     Returns
     -------
@@ -121,7 +128,7 @@ def held_out_intervals(held_out: Mapping[str, HeldOut], truth: Truth | None, see
         See `_intervals`.
     """
     ids = list(dict.fromkeys(image for of_class in held_out.values() for image in of_class.ids))
-    counts = draw_pictures(len(ids), DRAWS, seed)
+    counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
     positions = {image: position for position, image in enumerate(ids)}
     figures: dict[str, dict[str, Figure]] = {}
     for name, of_class in held_out.items():

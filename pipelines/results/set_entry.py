@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -78,7 +79,8 @@ def set_entry(
     if truth is not None and shards is not None:
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(shards), known)))
-    intervals = set_intervals(evaluation, seed, trained_on=trained_on)
+    groups = partial(stored.groups, evaluation.name, shards=shards)
+    intervals = set_intervals(evaluation, seed, groups, trained_on=trained_on)
     if intervals is not None:
         entry["intervals"] = intervals
     if trained_on:
@@ -86,7 +88,8 @@ def set_entry(
         held_out = unseen.table(truth)
         if held_out is None:
             return entry
-        return {**entry, "held_out": {**held_out, "intervals": held_out_intervals(unseen.held_out, truth, seed)}}
+        intervals = held_out_intervals(unseen.held_out, truth, seed, groups)
+        return {**entry, "held_out": {**held_out, "intervals": intervals}}
     if row := _any_class(evaluation, detectors):
         entry["any_class"] = row | (pixels.any_class or {} if pixels else {})
     thresholds = threshold_entry(evaluation, detectors, precision)

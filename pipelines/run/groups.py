@@ -4,6 +4,7 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord
@@ -61,6 +62,6 @@ def original_of(record: ImageRecord) -> tuple[str, str] | None:
     return (record.path.parent.name, EXPORTED.sub("", stem)) if EXPORTED.search(stem) else None
 
 
-def n_groups(groups: Index | None, chosen: Sequence[bool] | Index) -> int:
-    """Return how many groups some pictures (n,) are in; without groups each is one."""
-    return int(np.count_nonzero(chosen)) if groups is None else len(np.unique(groups[np.asarray(chosen, dtype=bool)]))
+def n_groups(groups: Index | None, chosen: NDArray[np.bool_]) -> int:
+    """Return how many groups the chosen ones of n pictures are in; without groups each is one."""
+    return int(np.count_nonzero(chosen)) if groups is None else len(np.unique(groups[chosen]))

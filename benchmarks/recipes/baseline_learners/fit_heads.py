@@ -90,7 +90,8 @@ def joint_folds(
     """Return a mask of held-out pictures for each fold, the same for all classes (labels are (n, k)).
 
     Pictures are dealt out in turns, those of the class with the fewest positives first, so that every fold has its
-    share of each class; those of a group follow its first one. Raises OneClassError if a class has fewer positives or negatives than folds.
+    share of each class; those of a group follow its first one. Raises OneClassError if a class has fewer groups of
+    positives or negatives than folds.
     """
     group = np.arange(len(labels)) if groups is None else groups
     first, positives = group == np.arange(len(labels)), (labels > 0).sum(axis=0)

@@ -15,9 +15,7 @@ Hashed = tuple[ImageRecord, str]
 """A picture, and the hash of its pixels."""
 
 
-def copy_sentences(
-    pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]], expression: str
-) -> list[str]:
+def copy_sentences(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> list[str]:
     """Return sentences on pictures that are the same as others.
 
     Parameters
@@ -65,7 +63,7 @@ def _copies(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]
     known = [record.id for record, is_seen in zip(records[n_trained:], seen, strict=True) if is_seen]
     objects = ", or show their objects" if expression else ""
     for sentence in counted(known, f"of other sets are copies of training pictures{objects}"):
-        yield f"pictures: {sentence}. Figures of the test set are too high with them; leave them out of one of the sets."
+        yield f"pictures: {sentence}. Figures of the test set are too high with them; keep them in one set."
 
 
 def _shows_nothing(record: ImageRecord) -> bool:

@@ -11,6 +11,9 @@ from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ...context import RunContext, stored_sizes
+from ...fitting.selection import check_folds
+from ...run.dataset import label_vector
+from ...run.groups import picture_groups
 from ...settings.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
@@ -82,11 +85,12 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
     if any(bad.values()):
         _check_sets(context, bad)
         _check_classes(context, bad)
+    hashed = [*stored, *_hashed(context, opened, stored)]
     if "train" in context.stages:
         used = [one for one in context.data.records[context.train_set] if one.id not in bad[context.train_set]]
         refuse_nothing(used, opened)
+        _check_groups(context, used, hashed)
     resized = [] if context.redo else list(_resized(context))
-    hashed = [*stored, *_hashed(context, opened, stored)]
     copies = copy_sentences(hashed, context.data.records, context.settings.data.group)
     sentences = [*summary_sentences(context.data, bad), *nothing_sentences(opened)]
     sentences += [*copies, *resized]
@@ -119,6 +123,16 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
     records = [record for record in context.data.records[train_set] if record.id not in bad.get(train_set, ())]
     if small := too_small_classes(context.settings, context.data.classes, records):
         raise OneClassError(" ".join([f"{small}.", *misspellings(context.data).values()]))
+
+
+def _check_groups(context: RunContext, records: Sequence[ImageRecord], hashed: Sequence[Hashed]) -> None:
+    """Raise OneClassError if folds choose constants and a class has too few pictures when copies count once."""
+    digests = {id(record): digest for record, digest in hashed}
+    hashes = [digests.get(id(record), "") for record in records]
+    groups = picture_groups(records, hashes, context.settings.data.group)
+    if len(set(groups.tolist())) < len(records):
+        labels = {name: label_vector(records, name) for name in context.data.classes}
+        check_folds(context.settings, labels, groups)
 
 
 def _check_sets(context: RunContext, bad: Mapping[str, Collection[str]]) -> None:
