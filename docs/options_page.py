@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+import lapsvm.pipelines.commands.verbs  # noqa: F401 - adds the options that one verb alone has
 from lapsvm.pipelines.settings.option import SET, Option
 from lapsvm.pipelines.settings.options import OPTIONS
 

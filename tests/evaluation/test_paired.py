@@ -76,6 +76,17 @@ def test_draws_are_seeded_and_draw_n_pictures():
     assert (counts != draw_pictures(9, 50, 4)).any()
 
 
+def test_groups_are_drawn_with_all_their_pictures():
+    groups = [4, 0, 4, 2, 0, 4]
+    counts = draw_pictures(6, 500, 3, groups)
+    assert (counts[:, [0, 1]] == counts[:, [2, 4]]).all()
+    assert (counts[:, 0] == counts[:, 5]).all()
+    of_groups = draw_pictures(3, 500, 3)
+    assert (counts[:, [1, 3, 0]] == of_groups).all()
+    for each in (None, np.arange(6), [5, 3, 9, 1, 0, 2]):
+        assert (draw_pictures(6, 500, 3, each) == draw_pictures(6, 500, 3)).all()
+
+
 def test_an_image_ap_of_a_draw_is_that_of_the_repeated_pictures(rng):
     scores, labels = rng.integers(0, 6, 14) / 4, rng.choice([-1, -1, 0, 1], 14)  # many ties
     counts = draw_pictures(14, 40, 0)
@@ -179,6 +190,8 @@ def test_the_bootstrap_covers_the_difference_of_two_means():
         (lambda: holm([0.5, 1.5]), InputError, "between 0 and 1, got 1.5"),
         (lambda: draw_pictures(0, 5, 0), InputError, "n must be 1 or more, got 0"),
         (lambda: draw_pictures(5, 0, 0), InputError, "draws must be 1 or more, got 0"),
+        (lambda: draw_pictures(3, 5, 0, [0, 1]), ShapeError, "groups and pictures must have the same length, got 2"),
+        (lambda: draw_pictures(2, 5, 0, [0.5, 1]), InputError, "groups must be whole numbers, got float64"),
         (lambda: bootstrap_difference(0, [1], [1, 2]), ShapeError, "one shape"),
         (lambda: bootstrap_difference(0, [1], [1], level=1), InputError, "level must be between 0 and 1, got 1"),
         (lambda: image_ap_draws([1, 2], [1, 2], [[1, 1]]), InputError, r"\+1, -1 or 0, got 2"),

@@ -228,6 +228,26 @@ def test_versions_that_roboflow_made_of_one_picture_are_told(root, line, command
     assert "Figures of the test set" not in said
 
 
+@pytest.mark.parametrize(
+    ("expression", "seen", "objects"),
+    [([], ["cat/copy"], ""), (["--group", "[a-z]+/0[2-3]"], ["cat/02", "cat/copy"], ", or show their objects")],
+)
+def test_test_pictures_that_training_has_seen_are_told(tmp_path, command, expression, seen, objects):
+    root = tmp_path / "data"
+    fill(root / "trainval", count=5)
+    fill(root / "test", count=1)
+    for name, original in (("copy", "01"), ("02", "04")):
+        shutil.copy(root / "trainval" / "cat" / f"{original}.jpg", root / "test" / "cat" / f"{name}.jpg")
+    with Image.open(root / "test" / "cat" / "02.jpg") as picture:
+        picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(root / "test" / "cat" / "02.jpg")
+    for name in ("cat", "dog"):  # the same as in training, by the same seed
+        (root / "test" / name / "00.jpg").unlink()
+    done = command("extract", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK, *expression)
+    names = ", ".join(map(repr, seen))
+    told = f"pictures: {len(seen)} of other sets are copies of training pictures{objects}: {names}. Figures of the test"
+    assert f"{told} set are too high with them; keep them in one set." in " ".join(done.err.split())
+
+
 def test_pictures_that_only_look_equal_to_the_check_are_not_told(root, line, command):
     pixels = np.zeros((36, 48, 3), dtype=np.uint8)
     for name in ("cat/a", "dog/b"):  # less than the check computes of a JPEG file
