@@ -16,7 +16,7 @@ HEAD = """# Options
 need, `lapsvm VERB --help-all` shows all, `lapsvm VERB --help-settings` lists the settings of a verb. Next to an option
 is the name of its setting in `run.toml` and recipes. Settings that few people set have no option of their own:
 `--set NAME=VALUE` sets any setting of a verb by its name, as in `--set refine.C=60 --set train.path=true`; a list is
-separated by commas. `run` takes every setting by `--set`, whether or not it has the option.
+separated by commas. `run` takes every setting by `--set`.
 """
 
 

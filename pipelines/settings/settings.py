@@ -73,8 +73,8 @@ class DataSettings:
     skip_bad: bool = setting(False, "Leave out pictures that cannot be read.", flag="--skip-bad", main="*")
     boxes: str = setting("", "A COCO file, or a folder of VOC annotations, with boxes of some pictures, for "
         "evaluation alone.", kind=Path, flag="--boxes", verbs="run extract import evaluate report", main="evaluate")
-    group: str = setting("", "A regular expression: pictures whose names it matches by the same text, that of its "
-        "first group if it has one, stay in one fold.", flag="--group", verbs="run extract import train tune")
+    group: str = setting("", "A regular expression: pictures with the same match in their names stay in one fold.",
+        flag="--group")
 
 
 @dataclass(frozen=True)
