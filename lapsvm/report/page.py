@@ -30,7 +30,7 @@ class ClassView:
     galleries: ClassGalleries
 
 
-def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_PICTURES) -> None:
+def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_PICTURES, threads: int = 1) -> None:
     """Write the page of a run: one self-contained HTML file.
 
     The file is written under a temporary name in the same folder, synced and renamed. The same contents give the same
@@ -44,6 +44,8 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     max_pictures : int, default 120
         Total number of pictures, divided evenly among the galleries. Every gallery has 1 to 6 of them. All pictures
         together take about 4 MB: the fewer there are, the larger they are (see `lapsvm.report.pictures.PAGE_PIXELS`).
+    threads : int, default 1
+        On which the pictures are read and drawn, and the maps of `contents` called.
 
     Raises
     ------
@@ -55,15 +57,15 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
         If the file cannot be written.
     """
     # file names may be invalid text: characters that cannot be encoded appear as \udcXX
-    content = render_page(contents, max_pictures=max_pictures).encode("utf-8", "backslashreplace")
+    content = render_page(contents, max_pictures=max_pictures, threads=threads).encode("utf-8", "backslashreplace")
     make_folder(Path(path).parent)
     write_atomically(path, content)
 
 
-def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
+def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads: int = 1) -> str:
     """Return the page as HTML text; see `write_page`."""
     page = _environment().get_template("page.html")
-    galleries = class_galleries(contents.classes, max_pictures)
+    galleries = class_galleries(contents.classes, max_pictures, threads)
     columns, views = class_columns(contents), list(map(_view, contents.classes, galleries))
     return page.render(
         contents=contents,

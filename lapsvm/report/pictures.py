@@ -3,9 +3,11 @@
 import math
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -145,17 +147,24 @@ class _Group:
     counted: bool = False
 
 
-def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
-    """Return the galleries of every class with at most `max_pictures` pictures in total, or one per gallery."""
+def class_galleries(results: Sequence[ClassSummary], max_pictures: int, threads: int = 1) -> tuple[ClassGalleries, ...]:
+    """Return the galleries of every class with at most `max_pictures` pictures in total, or one per gallery.
+
+    The pictures and maps of all classes are drawn on so many threads.
+    """
     parts = [_class_parts(result) for result in results]
     sizes = [len(group) for of_class in parts for gallery in of_class for group in gallery.groups.values()]
     limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, len(sizes))))
     side = longest_side(sum(min(limit, size) for size in sizes))
-    numbers = count(1)
-    return tuple(
-        _Drawing(result.name, limit, side, numbers).galleries(of_class)
-        for result, of_class in zip(results, parts, strict=True)
-    )
+    drawings = [_Drawing(result.name, of_class, limit, side) for result, of_class in zip(results, parts, strict=True)]
+    numbers, pool = count(1), ThreadPoolExecutor(threads)
+    try:
+        heats = [list(of_class) for of_class in [pool.map(_heat, drawing.shown()) for drawing in drawings]]
+        figures = [drawing.figures(pool, of_class, numbers) for drawing, of_class in zip(drawings, heats, strict=True)]
+        drawn = zip(drawings, figures, heats, strict=True)
+        return tuple(drawing.galleries(of_class, _unit(shown)) for drawing, of_class, shown in drawn)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def longest_side(n_pictures: int) -> int:
@@ -198,29 +207,34 @@ class _Drawing:
     """Draws the pictures of one class: `limit` of each gallery, their longest side at most `side` pixels."""
 
     name: str
+    parts: Sequence[_Group]
     limit: int
     side: int
-    numbers: Iterator[int]
 
-    def galleries(self, parts: Sequence[_Group]) -> ClassGalleries:
-        """Return the galleries; the colours of all score maps of the class have one scale."""
-        shown = [example for gallery in parts for group in gallery.groups.values() for example in group[: self.limit]]
-        heats = [_heat(example) for example in shown]
-        known = [heat for heat in heats if heat is not None]
-        limits = [min((of.limits[0] for of in known), default=0), max((of.limits[1] for of in known), default=1)]
-        layers = iter("" if heat is None else _layer(heat.values, (limits[0], limits[1])) for heat in heats)
-        drawn = []
-        for part in parts:
-            galleries = [self._gallery(title, group, layers, part.counted) for title, group in part.groups.items()]
-            drawn.append(Part(part.title, part.where, tuple(galleries), part.counted))
-        return ClassGalleries(tuple(drawn), known[0].unit if known else "")
+    def shown(self) -> list[Example]:
+        """Return the examples that are drawn, in the order of the page."""
+        return [example for part in self.parts for group in part.groups.values() for example in group[: self.limit]]
 
-    def _gallery(self, title: str, group: Sequence[Example], layers: Iterator[str], counted: bool) -> Gallery:
+    def figures(self, pool: Executor, heats: Sequence[_Heat | None], numbers: Iterator[int]) -> Iterator[DrawnPicture]:
+        """Begin to draw, and yield the pictures in order; the colours of all score maps have one scale."""
+        known = [heat.limits for heat in heats if heat is not None]
+        limits = min((low for low, _ in known), default=0), max((high for _, high in known), default=1)
+        return pool.map(partial(self._figure, limits), self.shown(), heats, numbers)
+
+    def galleries(self, figures: Iterator[DrawnPicture], unit: str) -> ClassGalleries:
+        """Return the galleries of pictures that come in order."""
+        parts = []
+        for part in self.parts:
+            galleries = [self._gallery(title, group, figures, part.counted) for title, group in part.groups.items()]
+            parts.append(Part(part.title, part.where, tuple(galleries), part.counted))
+        return ClassGalleries(tuple(parts), unit)
+
+    def _gallery(self, title: str, group: Sequence[Example], figures: Iterator[DrawnPicture], counted: bool) -> Gallery:
         shown, others = group[: self.limit], group[self.limit :]
-        figures = tuple(self._figure(example, next(layers)) for example in shown)
-        return Gallery(title, figures, tuple(example.id for example in others) if counted else ())
+        ids = tuple(example.id for example in others) if counted else ()
+        return Gallery(title, tuple(islice(figures, len(shown))), ids)
 
-    def _figure(self, example: Example, heat: str) -> DrawnPicture:
+    def _figure(self, limits: tuple[float, float], example: Example, heat: _Heat | None, number: int) -> DrawnPicture:
         """Return the picture of an example with its boxes, and details of those that are small in it."""
         pixels = example.pixels()
         source, width, height = thumbnail(pixels, self.side)
@@ -231,10 +245,11 @@ class _Drawing:
         alt = f"Picture {example.id}: box for {self.name}, {value}"
         alt += f", IoU {shown_iou} with the nearest of {len(truth_boxes(example))} object(s)." if shown_iou else "."
         overlays = _overlays(self.name, example, (width / pixels.shape[1], height / pixels.shape[0]))
-        panel = Panel(source, width, height, alt, overlays, heat, _standing(example))
+        layer = "" if heat is None else _layer(heat.values, limits)
+        panel = Panel(source, width, height, alt, overlays, layer, _standing(example))
         regions = detail_regions(example, (pixels.shape[1], pixels.shape[0]))
         details = tuple(_detail(self.name, example, pixels, region) for region in regions)
-        return DrawnPicture(next(self.numbers), example.id, panel, details, value, shown_iou, example.note)
+        return DrawnPicture(number, example.id, panel, details, value, shown_iou, example.note)
 
 
 def thumbnail(pixels: Pixels, side: int, quality: int = JPEG_QUALITY) -> tuple[str, int, int]:
@@ -278,6 +293,11 @@ def _heat(example: Example) -> _Heat | None:
     if score_map is None:
         return None
     return _Heat(_reduced(score_map.values), score_map.scale, score_map.unit)
+
+
+def _unit(heats: Sequence[_Heat | None]) -> str:
+    """Return the unit of the first map; "" without one."""
+    return next((heat.unit for heat in heats if heat is not None), "")
 
 
 def _standing(example: Example) -> str:

@@ -53,7 +53,7 @@ def run(context: RunContext) -> None:
     with context.timed("report"):
         contents = _contents(context, sets, detectors)
         context.run.files.claim([context.run.page])
-        write_page(context.run.page, contents)
+        write_page(context.run.page, contents, threads=context.threads)
         if context.card:
             context.run.write(context.run.card, run_card(context, contents))
     context.reporter.say(f"page: {context.run.page}" + (f"; card: {context.run.card}" if context.card else ""))

@@ -1,7 +1,9 @@
 """Thumbnails and the boxes over them, and how the room is shared out."""
 
 from base64 import b64decode
+from functools import partial
 from io import BytesIO
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -113,6 +115,24 @@ def test_no_more_pictures_are_read_than_shown():
     examples = tuple(Example(str(i), pixels, [0, 0, 2, 2], 1.0, []) for i in range(100))
     class_galleries([ClassSummary("a", best=examples, misses=examples), ClassSummary("b", best=examples)], 6)
     assert len(read) == 6
+
+
+def test_the_pictures_of_all_classes_are_drawn_at_the_same_time_and_are_those_of_one_thread():
+    pictures = np.random.default_rng(0).integers(0, 255, (3, 30, 40, 3), dtype=np.uint8)
+
+    def galleries(barrier, threads):
+        def pixels(number):
+            barrier.wait(60)
+            return pictures[number]
+
+        results = [
+            ClassSummary(str(i), best=(Example(str(i), partial(pixels, i), [0, 0, 9, 9], 1.0),)) for i in range(3)
+        ]
+        return class_galleries(results, 10, threads)
+
+    together, after_each_other = galleries(Barrier(3), 3), galleries(Barrier(1), 1)
+    assert together == after_each_other
+    assert [figure.number for of_class in together for figure in of_class.figures()] == [1, 2, 3]
 
 
 def test_a_window_of_another_shape_is_named():

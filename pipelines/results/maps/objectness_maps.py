@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, cast
 
 from lapsvm.arrays import Float32
@@ -28,7 +29,7 @@ class MapSource(Protocol):
 
 @dataclass(frozen=True)
 class ObjectnessMaps:
-    """Maps of what stands out in pictures of a run; each picture's is computed once.
+    """Maps of what stands out in pictures of a run, for any number of threads; each picture's is computed once.
 
     Attributes
     ----------
@@ -39,17 +40,22 @@ class ObjectnessMaps:
     open_source: Callable[[], MapSource | None]
     _source: list[MapSource | None] = field(default_factory=list, init=False, repr=False)
     _known: dict[str, Float32] = field(default_factory=dict, init=False, repr=False)
+    _turns: dict[str, Lock] = field(default_factory=dict, init=False, repr=False)
+    _guard: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def of_picture(self, record: ImageRecord) -> Float32 | None:
         """Return the map of a picture, (rows, columns) in 0..1; None where none can be shown."""
-        if not self._source:
-            self._source.append(self.open_source())
+        with self._guard:
+            if not self._source:
+                self._source.append(self.open_source())
+            turn = self._turns.setdefault(record.id, Lock())
         source = self._source[0]
         if source is None:
             return None
-        if record.id not in self._known:
-            self._known[record.id] = source.map(record.pixels())
-        return self._known[record.id]
+        with turn:
+            if record.id not in self._known:
+                self._known[record.id] = source.map(record.pixels())
+            return self._known[record.id]
 
 
 def open_recorded(

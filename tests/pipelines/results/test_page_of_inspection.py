@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_maps_of_what_stands_out_are_shown_where_they_were_used(digits, tmp_path
     assert 0 < source.maps <= six.count('class="standing"')  # a picture's map is computed once
 
 
-def test_the_source_is_opened_for_the_first_map_and_asked_once_a_picture(tmp_path):
+def test_the_source_is_opened_for_the_first_map_and_asked_once_a_picture_by_any_number_of_threads(tmp_path):
     Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
     opened, source = [], Brightest()
     maps = ObjectnessMaps(lambda: opened.append(1) or source)
@@ -130,6 +131,10 @@ def test_the_source_is_opened_for_the_first_map_and_asked_once_a_picture(tmp_pat
     for record in (*records, *records):
         assert maps.of_picture(record).shape == (2, 2)
     assert (len(opened), source.maps) == (1, 2)
+    with ThreadPoolExecutor(8) as pool:
+        at_once = ObjectnessMaps(lambda: opened.append(1) or source)
+        list(pool.map(at_once.of_picture, records * 20))
+    assert (len(opened), source.maps) == (2, 4)
     nothing = ObjectnessMaps(lambda: opened.append(2))
     assert [nothing.of_picture(record) for record in records] == [None, None]
-    assert opened == [1, 2]
+    assert opened == [1, 1, 2]
