@@ -6,7 +6,9 @@ from which components are computed, can be stored, so that an interrupted sum is
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -207,6 +209,7 @@ def fit_projection(
     size: float,
     earlier: Moments | None = None,
     keep: Callable[[Moments], object] = lambda _: None,
+    threads: int = 1,
 ) -> Projection:
     """Return the principal components of every part of some features.
 
@@ -222,6 +225,8 @@ def fit_projection(
         The sums of earlier samples, of which `keep` received them; the result has the bytes of one uninterrupted sum.
     keep : callable, optional
         Receives the sums after each batch of samples.
+    threads : int, default 1
+        On which the components of the parts are found.
 
     Returns
     -------
@@ -236,32 +241,33 @@ def fit_projection(
     """
     check_positive("the size of a projection", size)
     moments = Moments.empty([block.inside for block in blocks]) if earlier is None else earlier
-    for count, rows in _batches(samples):
-        parts = zip(split_blocks(rows, blocks, axis=1), blocks, strict=True)
-        moments = moments.plus(count, [features[:, : block.inside] for features, block in parts])
+    for count, parts in _batches(samples, blocks):
+        moments = moments.plus(count, parts)
         keep(moments)
     if moments.windows < 2:
         raise ShapeError(f"a projection needs at least two windows, got {moments.windows}.")
-    principal = [_principal(covariance, size) for covariance in moments.covariances()]
+    with ThreadPoolExecutor(threads) as pool:
+        principal = list(pool.map(partial(_principal, size), moments.covariances()))
     has_context = tuple(block.has_context for block in blocks)
     return Projection(
         tuple(components for components, _ in principal), tuple(kept for _, kept in principal), has_context
     )
 
 
-def _batches(samples: Iterable[Array]) -> Iterator[tuple[int, Float64]]:
-    """Yield the number and the rows of some samples: every product of few rows adds to matrices as large as of many."""
-    held: list[Float64] = []
+def _batches(samples: Iterable[Array], blocks: Sequence[Block]) -> Iterator[tuple[int, list[Float64]]]:
+    """Yield the number and parts of some samples: a product of few rows adds to matrices as large as one of many."""
+    held: list[list[Float64]] = []
     for rows in samples:
-        held.append(as_numbers("samples", rows))
-        if sum(map(len, held)) >= BATCH:
-            yield len(held), np.concatenate(held)
+        parts = zip(split_blocks(rows, blocks, axis=1), blocks, strict=True)
+        held.append([as_numbers("samples", features[:, : block.inside]) for features, block in parts])
+        if sum(len(of_sample[0]) for of_sample in held) >= BATCH:
+            yield len(held), [np.concatenate(of_part) for of_part in zip(*held, strict=True)]
             held = []
     if held:
-        yield len(held), np.concatenate(held)
+        yield len(held), [np.concatenate(of_part) for of_part in zip(*held, strict=True)]
 
 
-def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
+def _principal(size: float, covariance: Float64) -> tuple[Float32, float]:
     """Return the components (d, k) of one part, and the share of variance that they hold."""
     variances, vectors = np.linalg.eigh(covariance)
     variances, vectors = np.maximum(variances[::-1], 0), vectors[:, ::-1]

@@ -157,7 +157,9 @@ def _fitted(
     with on_threads(reporter, "projection", prepared, remaining, workspace.threads) as (_, results):
         samples = _samples(results, extractor.dim, kept, n_bytes)
         try:
-            projection = fit_projection(samples, extractor.blocks, settings.features.pca, earlier, sums.append)
+            projection = fit_projection(
+                samples, extractor.blocks, settings.features.pca, earlier, sums.append, workspace.threads
+            )
         except BaseException:
             if sums:
                 run.files.claim([run.projection_sums])
