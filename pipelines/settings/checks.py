@@ -18,13 +18,13 @@ def check_settings(settings: Settings) -> Settings:
     ------
     OptionError, InputError
     """
-    from lapsvm.latent import RankRisk
+    from lapsvm.ranking.losses import as_loss
 
     for name, value in settings.flat().items():
         SETTINGS[name].check(value)
     _check_sets(settings.data)
     _check_group(settings.data.group)
-    RankRisk(settings.train.loss)
+    as_loss(settings.train.loss)
     _check_windows(settings.windows)
     if settings.train.init == "whole_image" and settings.windows.max_area < 1:
         raise OptionError(
