@@ -5,7 +5,8 @@
 Photograph-like pictures of 640 x 480 are generated: clouds with structure at every scale, and one or two striped shapes
 whose kind is the label. Three classes, two thirds of the pictures in trainval and one in test.
 
-Printed are wall and CPU seconds of each stage, and the CPU seconds of each part of extraction: those of the thread that
+Printed are wall and CPU seconds of each stage, the seconds in which at most one thread of the process ran, which more
+cores do not shorten (sampled, on Linux), and the CPU seconds of each part of extraction: those of the thread that
 runs it, so other programs hardly change them. The floor is the parts of extraction that other libraries do (forward
 passes, decoding), and for the stages after it the time in which the bytes that they read can be summed: all passes of
 training, the windows once for each class and round in refinement, and once in detection.
@@ -16,9 +17,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, get_ident
+from threading import Event, Lock, Thread, get_ident, get_native_id
 from time import perf_counter, process_time, thread_time
 from typing import Any
 
@@ -32,7 +34,8 @@ CLASSES = ("disc", "box", "wedge")
 STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
 EXTRACTOR = "efficientnet_lite0"
 ROUNDS = 2  # of refinement in recipe best
-TITLES = ("stage", "wall s", "CPU s", "CPU s a picture", "times the floor")
+TITLES = ("stage", "wall s", "one thread, s", "CPU s", "CPU s a picture", "times the floor")
+SAMPLED = 0.01  # s between two looks at the threads
 
 
 def clouds(rng: np.random.Generator) -> np.ndarray:
@@ -136,8 +139,37 @@ def patch_parts(times: PartTimes) -> None:
     times.patch(fitting, "fit_projection", "components")
 
 
-def run_stage(name: str, out: Path, root: Path, jobs: int, extractor: str) -> tuple[float, float]:
-    """Run one stage of the command line; return its wall and CPU seconds."""
+@contextmanager
+def serial_time() -> Iterator[list[float]]:
+    """Yield a list, which has the seconds in which at most one other thread ran when the block ends."""
+    stop, found = Event(), [0.0]
+
+    def sample() -> None:
+        me, last = str(get_native_id()), perf_counter()
+        while not stop.wait(SAMPLED):
+            seconds, last = perf_counter() - last, perf_counter()
+            found[0] += seconds * (running_threads(me) <= 1)
+
+    sampler = Thread(target=sample, daemon=True)
+    sampler.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        sampler.join()
+
+
+def running_threads(me: str) -> int:
+    """Return how many threads of the process run, without one."""
+    count = 0
+    for file in Path("/proc/self/task").glob("*/stat"):
+        with suppress(OSError):  # a thread that has ended
+            count += file.parent.name != me and file.read_text().rpartition(")")[2].split()[0] == "R"
+    return count
+
+
+def run_stage(name: str, out: Path, root: Path, jobs: int, extractor: str) -> tuple[float, float, float]:
+    """Run one stage of the command line; return its wall seconds, those of one thread, and its CPU seconds."""
     from lapsvm.pipelines.commands.entry import main as lapsvm
 
     words = ["lapsvm", name, "--out", str(out), "--quiet"]
@@ -147,12 +179,13 @@ def run_stage(name: str, out: Path, root: Path, jobs: int, extractor: str) -> tu
         words += ["--jobs", str(jobs)]
     sys.argv = words
     wall, cpu = perf_counter(), process_time()
-    try:
-        lapsvm()
-    except SystemExit as stop:
-        if stop.code:
-            raise
-    return perf_counter() - wall, process_time() - cpu
+    with serial_time() as serial:
+        try:
+            lapsvm()
+        except SystemExit as stop:
+            if stop.code:
+                raise
+    return perf_counter() - wall, serial[0], process_time() - cpu
 
 
 def summing_seconds() -> float:
@@ -178,9 +211,9 @@ def stage_rows(folder: Path, n: int, jobs: int, extractor: str, parts: Counter[s
     """Run all stages, then yield the row of each, and their sums."""
     spent = {name: run_stage(name, folder / "run", folder / "pictures", jobs, extractor) for name in STAGES}
     floors = floors_of(folder / "run", parts)
-    for name, (wall, cpu) in {**spent, "all": np.sum([*spent.values()], axis=0)}.items():
+    for name, (wall, serial, cpu) in {**spent, "all": np.sum([*spent.values()], axis=0)}.items():
         ratio = f"{cpu / floors[name]:.1f}" if floors.get(name) else ""
-        yield [name, f"{wall:.1f}", f"{cpu:.1f}", f"{cpu / n:.3f}", ratio]
+        yield [name, f"{wall:.1f}", f"{serial:.1f}", f"{cpu:.1f}", f"{cpu / n:.3f}", ratio]
 
 
 @study_command
