@@ -203,7 +203,7 @@ def measure(
     if CHECKED:
         sample = row * n + tl.load(order + row * n + slot, mask=inside, other=0)
         bad |= (is_pos | is_neg) & (tl.load(unusable + sample, mask=inside, other=0) != 0)
-    is_pos, is_neg = is_pos & both, is_neg & both
+    is_pos, is_neg = is_pos & (tl.zeros_like(i) < n_neg), is_neg & (tl.zeros_like(i) < n_pos)
     centre = tl.load(positives + row * n + n_pos - 1, mask=both, other=0.0)
     score = tl.where(is_pos | is_neg, score - centre, 0.0)
     factor, count = _as_factor(KIND, n_pos, sums, False), n_neg.to(tl.float64)
