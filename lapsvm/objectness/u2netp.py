@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import DataError, DependencyError, OptionError, import_optional, install_extra
+from lapsvm.errors import DataError, DependencyError, OptionError, install_extra
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.features.extractors.specs import Spec, read_options, whole_number
 from lapsvm.files import read_regular
@@ -45,16 +45,15 @@ def open_u2netp(spec: Spec, device: str) -> SaliencyNetwork:
     OptionError
         If a file is given, or an option or its value is not known.
     DependencyError
-        If the package with the network or ONNX Runtime is not installed; for another size than 320, onnx too.
+        If the package with the network or ONNX Runtime is not installed.
     DataError
         If the package holds another network.
     """
     if spec.file is not None:
         raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
     size: int = read_options(spec, _OPTIONS).get("size", DEFAULT_SIZE)
-    content = read_network_file()
-    sized = content if size == TRAINED_SIZE else at_size(content, size)
-    return SaliencyNetwork(RuntimeNetwork(KIND, sized, 1, device, extra="photos"), NETWORK_SHA256)
+    content = at_size(read_network_file(), size)
+    return SaliencyNetwork(RuntimeNetwork(KIND, content, 1, device, extra="photos"), NETWORK_SHA256)
 
 
 def described_text(description: Mapping[str, Any]) -> str | None:
@@ -69,7 +68,7 @@ def described_text(description: Mapping[str, Any]) -> str | None:
 
 def saliency_installed() -> bool:
     """Say whether the network `u2netp` and what runs it are installed; nothing is imported."""
-    return network_path() is not None and all(find_spec(name) is not None for name in ("onnx", "onnxruntime"))
+    return network_path() is not None and find_spec("onnxruntime") is not None
 
 
 def read_network_file() -> bytes:
@@ -105,19 +104,14 @@ def network_path() -> Path | None:
 
 
 def at_size(content: bytes, size: int) -> bytes:
-    """Return the network for a square of another size.
+    """Return the network for a square of another size, up to 16,383.
 
-    The sizes inside follow from the input's by nodes of the graph, so only what the file declares is changed.
-
-    Raises
-    ------
-    DependencyError
-        If the package onnx is not installed.
+    The sizes inside follow from the input's by nodes of the graph, so only the sides that the file declares, of its
+    input and of two outputs, are changed. They have as many bytes as the trained ones: nothing around them moves.
     """
-    onnx = import_optional("onnx", f"network {KIND} of size {size} needs onnx", "photos")
-    model: Any = onnx.load_model_from_string(content)
-    for value in (*model.graph.input, *model.graph.output):
-        for side in value.type.tensor_type.shape.dim[2:]:
-            side.dim_value = size
-    sized: bytes = model.SerializeToString(deterministic=True)
-    return sized
+    return content.replace(_declared_side(TRAINED_SIZE), _declared_side(size))
+
+
+def _declared_side(size: int) -> bytes:
+    """Return a dimension of a shape in an ONNX file (TensorShapeProto.Dimension), its number in two bytes."""
+    return bytes([1 << 3 | 2, 3, 1 << 3, size & 127 | 128, size >> 7])

@@ -69,8 +69,8 @@ def network_file() -> bytes:
 
 
 def photos_installed() -> bool:
-    """Say whether what the extra ``photos`` brings is installed; nothing is imported."""
-    return checkpoint_path() is not None and all(find_spec(name) is not None for name in ("onnx", "onnxruntime"))
+    """Say whether the network, and what runs it, are installed; nothing is imported."""
+    return checkpoint_path() is not None and find_spec("onnxruntime") is not None
 
 
 def read_checkpoint_file() -> bytes:
