@@ -14,6 +14,7 @@ from ..shards.windows import UnusableError
 from .class_review import ClassReview
 from .session import FIRST, ReviewSession
 
+SCRIPTS = ("transport.js", "review.js")
 SIDE = 1024  # pixels of the longest side of a picture in a file
 
 
@@ -25,9 +26,8 @@ def page_file(name: str) -> str:
 
 def served_page() -> bytes:
     """Return the page that a server sends; its policy is in the headers."""
-    return _assembled(
-        policy="", style='<link rel="stylesheet" href="review.css">', script='<script src="review.js"></script>'
-    ).encode()
+    scripts = "\n".join(f'<script src="{name}"></script>' for name in SCRIPTS)
+    return _assembled(policy="", style='<link rel="stylesheet" href="review.css">', script=scripts).encode()
 
 
 def write_page(session: ReviewSession, path: Path) -> int:
@@ -36,16 +36,22 @@ def write_page(session: ReviewSession, path: Path) -> int:
     Pictures that cannot be shown are left out.
     """
     data = _page_data(session)
-    script, style = page_file("review.js"), page_file("review.css")
+    scripts, style = [page_file(name) for name in SCRIPTS], page_file("review.css")
+    allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     embedded = json.dumps(data).replace("<", "\\u003c")
     text = _assembled(
         policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         style=f"<style>{style}</style>",
-        script=f'<script type="application/json" id="data">{embedded}</script>\n<script>{script}</script>',
+        script="\n".join(
+            [
+                f'<script type="application/json" id="data">{embedded}</script>',
+                *(f"<script>{script}</script>" for script in scripts),
+            ]
+        ),
     )
     write_atomically(path, text.encode())
     return sum(map(len, data["queues"]))

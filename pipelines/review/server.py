@@ -19,7 +19,7 @@ from lapsvm.errors import DataError, LapsvmError, OptionError, WriteError
 from lapsvm.files import NOT_PARSED
 
 from ..shards.windows import UnusableError
-from .assembly import page_file, served_page
+from .assembly import SCRIPTS, page_file, served_page
 from .session import ReviewSession
 
 HOST = "127.0.0.1"
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _get(self, path: str) -> tuple[bytes, str]:
         if path == "":
             return served_page(), _TYPES["html"]
-        if path in ("review.css", "review.js"):
+        if path in ("review.css", *SCRIPTS):
             return page_file(path).encode(), _TYPES[path.rpartition(".")[2]]
         self._check_same_site()
         session = self.server.session

@@ -23,6 +23,7 @@ def test_the_page_its_files_and_pictures_are_served_with_a_strict_policy(served)
     item = first(served)
     for path, kind in {
         "": "text/html",
+        "transport.js": "text/javascript",
         "review.js": "text/javascript",
         "review.css": "text/css",
         f"picture/{item['n']}": "image/jpeg",
@@ -85,7 +86,7 @@ def test_no_verdict_comes_without_an_origin_or_as_a_form(served, run_copy):
 
 @pytest.mark.parametrize("token", ["", "x", "é", "A" * 32, "..", "%2e%2e"])
 def test_a_wrong_token_opens_nothing(served, token):
-    for path in ("", "state", "review.js", "picture/0"):
+    for path in ("", "state", "transport.js", "review.js", "picture/0"):
         assert served.request("GET", path, token=token.encode("utf-8").decode("latin-1"))[0] == 404
 
 
