@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINES, FILES = 400, 16
 ROOMS = ("lapsvm", "pipelines", "datasets", "cython_ext", "tests", "benchmarks", "examples", "docs")
-SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".md", ".html")
+SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".md", ".html", ".js")
 FLAT = {"cython_ext", "lapsvm/_ext"}  # the build compiles one flat folder of kernels, each with its signature
 
 
