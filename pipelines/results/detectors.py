@@ -96,10 +96,13 @@ def training_shards(run: RunFolder, settings: Settings) -> ShardSet | None:
     return open_run_shards(run, settings, name) if run.has_shards(name) else None
 
 
-def final_task(run: RunFolder, settings: Settings, trained: FitTask) -> FitTask:
+def final_task(
+    run: RunFolder, settings: Settings, trained: FitTask, planned: Mapping[str, Any] | None = None
+) -> FitTask:
     """Return the task of a class's final model: that of its trained model, or of refinement of it.
 
-    The trained model is assumed to be unchanged if it is missing or damaged.
+    The trained model is assumed to be unchanged if it is missing or damaged. `planned` is the source by which the
+    command is about to measure objectness; without it that of the shards counts.
     """
     if not settings.refine.rounds:
         return trained
@@ -108,7 +111,7 @@ def final_task(run: RunFolder, settings: Settings, trained: FitTask) -> FitTask:
     first = (stored_provenance(final).get("training") or {}).get("first") if model is None else weights_hash(model)
     refinement = {"refine": asdict(settings.refine), "first": first}
     shards = training_shards(run, settings)
-    measured = trained.objectness if shards is None else shards.objectness
+    measured = planned or (trained.objectness if shards is None else shards.objectness)
     training = trained.provenance["training"] | refinement | _objectness(settings.objectness, measured)
     verdicts = {**trained.reviews.labels_key, **trained.reviews.boxes_key}
     changed = {"training": training, **({"verdicts": verdicts} if verdicts else {})}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lapsvm.errors import SettingsError
 from lapsvm.features import open_shards
@@ -24,7 +25,8 @@ def claim_shards(context: RunContext, sets: Mapping[str, ShardJobs[Picture]], ot
     to_do = {name: jobs.to_do(context.reporter, f"check {name}", context.threads) for name, jobs in sets.items()}
     kept = [path for name, jobs in sets.items() for path in jobs.carried_over(to_do[name])]
     old = [path for jobs in sets.values() for path in jobs.stale()]
-    _check_models(context, shards_are_done=not (any(to_do.values()) or kept or old))
+    planned = sets[context.train_set].objectness.description if "refine" in context.stages else {}
+    _check_models(context, planned, shards_are_done=not (any(to_do.values()) or kept or old))
     new = [*(path for jobs in to_do.values() for path, _ in jobs), *kept, *others]
     new += [path for jobs in sets.values() for path, _ in jobs.unmeasured]
     context.run.files.check([*old, *new])  # the last check: from here on files are written
@@ -74,10 +76,11 @@ def measure_stored(context: RunContext, set_name: str, jobs: ShardJobs[Picture])
             measure_on_cluster(context.cluster, context.workspace, context.settings, jobs, title)
 
 
-def _check_models(context: RunContext, shards_are_done: bool) -> None:
+def _check_models(context: RunContext, planned: Mapping[str, Any], *, shards_are_done: bool) -> None:
     """Raise SettingsError if there are models made with other settings, unless they are made again (--redo).
 
-    Other pictures or labels of the same training set are no other settings: models are then trained again.
+    Other pictures or labels of the same training set are no other settings: models are then trained again. `planned` is
+    the source by which objectness is about to be measured for refinement, empty without one.
 
     Raises OneClassError if a class has too few pictures for training. With `shards_are_done` models are compared with
     the shards, too.
@@ -93,7 +96,7 @@ def _check_models(context: RunContext, shards_are_done: bool) -> None:
         _check_train_set(context, task, before)
         is_done(task)
         if context.settings.refine.rounds and is_refinement(stored_provenance(context.run.model(task.name))):
-            is_done(final_task(context.run, context.settings, task))
+            is_done(final_task(context.run, context.settings, task, planned))
 
 
 def _check_train_set(context: RunContext, task: FitTask, before: str) -> None:

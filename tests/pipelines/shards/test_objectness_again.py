@@ -221,3 +221,23 @@ def test_a_number_that_is_damaged_is_found_and_its_shard_is_made_again(root, tmp
     assert "is damaged; it is made again" in extract(objectness="bright")
     assert sorted(bright.seen) == hashes(root, [name for name in TRAINED if name < "16"])
     assert files(tmp_path / "RUN") == before
+
+
+@pytest.mark.parametrize("verb", ["run", "extract"])
+def test_a_run_that_was_refined_without_a_source_is_refused_with_one_before_a_byte_changes(
+    root, tmp_path, extract, source, command, verb
+):
+    extract()
+    out = tmp_path / "RUN"
+    assert command("train", "--out", out, "--C", "1", "--folds", "2").status == 0
+    assert command("refine", "--out", out, "--refine", "1").status == 0
+    before = files(out), (out / "run.toml").read_bytes()
+    bright = source(Brightest())
+    found = command(verb, "--out", out, "--objectness", "bright")
+    if verb == "extract":  # refinement is asked for by a command of its own
+        assert (found.status, are_measured(out)) == (0, TRAINED)
+        assert command("refine", "--out", out, "--redo").status == 0
+    else:
+        assert (found.status, bright.seen) == (2, [])
+        assert (files(out), (out / "run.toml").read_bytes()) == before
+        assert "use another --out, or --redo to train again." in found.err
