@@ -2,8 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
-from lapsvm.errors import MissingError
+from lapsvm.errors import LapsvmError, MissingError
 from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
+from lapsvm.files import write_atomically
 
 from ..cli.answer import Outcome, is_wanted
 from ..cli.parsing import chosen_metrics, named_extractors, thread_count
@@ -80,16 +81,34 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
     with run.lock(command), cluster as context.cluster:
         check_outputs(context)
-        if options.get("verdicts"):
-            context.merge_verdicts(options["verdicts"])
-        _ = context.verdicts  # read before the first stage: training takes them
-        if names[0] not in FIRST_STAGES and places:
-            run.save_settings(old.with_values(places), context.command_line)
-        for name in names:
+        with _taken_verdicts(context, options.get("verdicts")):
+            if names[0] not in FIRST_STAGES and places:
+                run.save_settings(old.with_values(places), context.command_line)
+            run_stage(names[0], context)
+        for name in names[1:]:
             run_stage(name, context)
         if len(names) > 1:
             _say_times(context)
         return stage_outcome(context) if is_wanted() else Outcome()
+
+
+@contextmanager
+def _taken_verdicts(context: RunContext, given: Path | None) -> Iterator[None]:
+    """Take the verdicts of a file into the run while its first stage runs; if that fails the run's own stay."""
+    file = context.run.verdicts_file
+    before = file.read_bytes() if given is not None and file.is_file() else None
+    try:
+        if given is not None:
+            context.merge_verdicts(given)
+        _ = context.verdicts  # read before the stage: training takes them
+        yield
+    except LapsvmError:
+        if before is not None and file.read_bytes() != before:
+            write_atomically(file, before)
+        elif before is None and given is not None:
+            context.run.remove([file])
+            context.run.files.forget([file])
+        raise
 
 
 def _say_times(context: RunContext) -> None:

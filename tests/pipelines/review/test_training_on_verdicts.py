@@ -215,6 +215,17 @@ def test_verdicts_of_a_file_are_added_before_a_stage(run, tmp_path, command, ref
     assert "is not there" in refused("train", "--out", run, "--verdicts", tmp_path / "none")
 
 
+@pytest.mark.parametrize("had", [0, 2])
+def test_a_refused_stage_takes_no_verdicts(run, tmp_path, refused, had):
+    file, found = tmp_path / "verdicts.jsonl", drawn(run, 5)
+    if had:
+        say(run, *found[:had])
+    append_verdicts(file, [replace(found[4], verdict="absent", boxes=())])
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert "trained with the labels that verdicts mend" in refused("refine", "--out", run, "--verdicts", file)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_without_boxes_and_verdicts_the_page_says_that_nobody_looked(run, digits, command, tmp_path):
     import shutil
 
