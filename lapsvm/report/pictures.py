@@ -213,7 +213,8 @@ class _Drawing:
 
     def shown(self) -> list[Example]:
         """Return the examples that are drawn, in the order of the page."""
-        return [example for part in self.parts for group in part.groups.values() for example in group[: self.limit]]
+        groups = [group for headed in self.parts for group in headed.groups.values()]
+        return [example for group in groups for example in group[: self.limit]]
 
     def figures(self, pool: Executor, heats: Sequence[_Heat | None], numbers: Iterator[int]) -> Iterator[DrawnPicture]:
         """Begin to draw, and yield the pictures in order; the colours of all score maps have one scale."""
@@ -224,9 +225,9 @@ class _Drawing:
     def galleries(self, figures: Iterator[DrawnPicture], unit: str) -> ClassGalleries:
         """Return the galleries of pictures that come in order."""
         parts = []
-        for part in self.parts:
-            galleries = [self._gallery(title, group, figures, part.counted) for title, group in part.groups.items()]
-            parts.append(Part(part.title, part.where, tuple(galleries), part.counted))
+        for headed in self.parts:
+            galleries = [self._gallery(title, group, figures, headed.counted) for title, group in headed.groups.items()]
+            parts.append(Part(headed.title, headed.where, tuple(galleries), headed.counted))
         return ClassGalleries(tuple(parts), unit)
 
     def _gallery(self, title: str, group: Sequence[Example], figures: Iterator[DrawnPicture], counted: bool) -> Gallery:
