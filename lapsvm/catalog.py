@@ -1,18 +1,19 @@
-"""Data sets by name: the interface of readers, and their registry.
+"""Data sets by name: the interface of readers, and their registry; entry points of every group.
 
 A reader returns two separate kinds of objects: `ImageRecord` (a picture and its image-level labels) for training, and
 `GroundTruth` (boxes) for evaluation only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from lapsvm.arrays import check_known
-from lapsvm.errors import OptionError
+from lapsvm.errors import DataError, LapsvmError, OptionError, one_line
 from lapsvm.ground_truth import GroundTruth, truth_by_class
 from lapsvm.pictures.nothing import Nothing, is_plain
 from lapsvm.pictures.reading import (
@@ -180,15 +181,72 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     Raises
     ------
     OptionError
-        If the reader or an option is unknown, or the reader needs another one.
+        If the reader or an option is unknown, the reader needs another one, or cannot be loaded.
+    DataError
+        If a reader of another package fails.
     """
-    readers = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    check_known(f"data set {name!r}", name, sorted(readers))
-    reader = readers[name].load()
-    try:
-        signature(reader).bind(root, **options)
-    except TypeError as error:
-        names = ", ".join(list(signature(reader).parameters)[1:]) or "none"
-        raise OptionError(f"data set {name!r} {error}; its options are {names}.") from None
-    dataset: Dataset = reader(Path(root), **options)
+    what = f"data set {name!r}"
+    point = find_point(ENTRY_POINTS, what, name)
+    dataset: Dataset = call_point(point, f"{what}: ", "a folder and options", Path(root), **options)
     return dataset
+
+
+def find_point(group: str, what: str, name: str, known: Iterable[str] = ()) -> EntryPoint:
+    """Return the entry point of a name; OptionError lists those that there are, after the names that are known."""
+    points = {point.name: point for point in entry_points(group=group)}
+    check_known(what, name, [*known, *sorted(points)])
+    return points[name]
+
+
+def load_point(point: EntryPoint) -> Any:
+    """Return what an entry point names; OptionError if its module or that name cannot be loaded."""
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        raise OptionError(_sentence(point, "cannot be loaded, for", error)) from error
+
+
+@contextmanager
+def running(point: EntryPoint) -> Iterator[None]:
+    """Turn an exception in the code of an entry point into a DataError that names it; ours pass."""
+    try:
+        yield
+    except LapsvmError:
+        raise
+    except (Exception, SystemExit) as error:  # an end of the program would seem to be a success
+        raise DataError(_sentence(point, "failed with", error)) from error
+
+
+def call_point(point: EntryPoint, start: str, takes: str, /, *given: object, **options: Any) -> Any:
+    """Return what the function of an entry point makes of arguments and options; `start` begins its errors.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be loaded, is no function of what it `takes`, or has no such options.
+    DataError
+        If it fails.
+    """
+    make = load_point(point)
+    try:
+        wanted = signature(make)
+        wanted.bind_partial(*given)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{start}the function must take {takes}, got {_origin(point)}: {one_line(error)}.") from None
+    try:
+        wanted.bind(*given, **options)
+    except TypeError as error:
+        names = ", ".join(list(wanted.parameters)[len(given) :]) or "none"
+        raise OptionError(f"{start}{error}; its options are {names}.") from None
+    with running(point):
+        return make(*given, **options)
+
+
+def _sentence(point: EntryPoint, fails: str, error: BaseException) -> str:
+    """Return the sentence that an entry point does not do."""
+    return f"entry point {_origin(point)} {fails} {type(error).__name__}: {one_line(error)}."
+
+
+def _origin(point: EntryPoint) -> str:
+    """Return an entry point as its package writes it, and the package."""
+    return f"{point.name} = {point.value}" + ("" if point.dist is None else f" of the package {point.dist.name}")

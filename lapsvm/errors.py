@@ -116,6 +116,11 @@ class DependencyError(MissingError):
     """An optional package is not installed."""
 
 
+def one_line(error: BaseException) -> str:
+    """Return an exception's message without line breaks and the full stop."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
 def install_extra(extra: str) -> str:
     """Return the command that installs an optional dependency, in words that hold for a folder of the source."""
     return f'pip install ".[{extra}]" in the folder of the source'

@@ -182,7 +182,7 @@ def test_an_unknown_data_set_is_refused_with_those_there_are(tmp_path):
 @pytest.mark.parametrize("name", ["voc", "folder", "csv", "digits"])
 def test_an_option_that_a_reader_does_not_take_is_refused(tmp_path, name):
     with pytest.raises(
-        OptionError, match=rf"data set '{name}' got an unexpected keyword argument 'colour'; its options are classes"
+        OptionError, match=rf"data set '{name}': got an unexpected keyword argument 'colour'; its options are classes"
     ):
         open_dataset(name, tmp_path, colour="red")
 

@@ -1,12 +1,14 @@
 """Sources of objectness by name: the network that a package brings, an ONNX file, or a source of one's own."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from inspect import signature
 from typing import Any
 
-from lapsvm.arrays import check_choice, check_known
+from lapsvm.arrays import check_choice
+from lapsvm.catalog import find_point, load_point, running
 from lapsvm.errors import DataError, InputError, OptionError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors import specs
@@ -66,13 +68,13 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
     ------
     OptionError
         If the name, an option or its value is unknown, or the text is "auto", which only a run can resolve, or
-        "normal", which is fitted to pictures.
+        "normal", which is fitted to pictures; if an entry point cannot be loaded.
     InputError
         If it is no text, or an entry point gives no source.
     MissingError
         If the file does not exist.
     DataError
-        If the network cannot be read, or its output is not one map.
+        If the network cannot be read, or its output is not one map; if an entry point fails.
     DependencyError
         If ONNX Runtime, or the package with the network, is not installed.
     """
@@ -83,11 +85,10 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
         raise OptionError("objectness 'auto' must be resolved by a run; name a source, or none.")
     if text == NORMAL:
         raise OptionError("objectness 'normal' must be fitted, by a run or by lapsvm.objectness.NormalMap.fit.")
-    points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     spec = parse_spec(text, "objectness")
-    check_known(f"objectness {text!r}", spec.kind, [*OPENERS, *points])
+    opener = OPENERS.get(spec.kind) or _find_point(spec)
     try:
-        return OPENERS[spec.kind](spec, device) if spec.kind in OPENERS else _open_point(spec, points[spec.kind])
+        return opener(spec, device)
     except (OptionError, DataError) as error:
         raise type(error)(f"objectness {text!r}: {error}") from None
 
@@ -150,15 +151,21 @@ def _open_network(spec: Spec, device: str) -> SaliencyNetwork:
     return SaliencyNetwork(network, sha256(content).hexdigest(), colours=colours, **options)
 
 
-def _open_point(spec: Spec, point: EntryPoint) -> ObjectnessSource:
+def _find_point(spec: Spec) -> Callable[[Spec, str], ObjectnessSource]:
+    """Return what opens a source of another package; OptionError if there is no such entry point."""
+    return partial(_open_point, find_point(ENTRY_POINTS, f"objectness {spec.text!r}", spec.kind, OPENERS))
+
+
+def _open_point(point: EntryPoint, spec: Spec, device: str) -> ObjectnessSource:  # noqa: ARG001 - its own device
     """Return the source that an entry point's callable makes."""
     _check_bare(spec)
-    make = point.load()
+    make = load_point(point)
     try:
         signature(make).bind()
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise OptionError(f"{point.name} must be made without arguments: {error}.") from None
-    source = make()
+    with running(point):
+        source = make()
     if not isinstance(source, ObjectnessSource):
         raise InputError(
             f"objectness {point.name!r} must have methods describe and regions, got {type(source).__name__}."

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from inspect import signature
 from itertools import product
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Array, Float32, check_finite, check_known
 from lapsvm.boxes import areas, as_boxes
-from lapsvm.catalog import Pixels
+from lapsvm.catalog import Pixels, find_point, load_point, running
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.contrast import contrast, mixed
 from lapsvm.windows.packages import installed_version, opencv, package_runtime, selectivesearch
@@ -76,7 +76,7 @@ def find_source(method: str) -> Source:
     Raises
     ------
     OptionError
-        If there is none.
+        If there is none, or it cannot be loaded.
     InputError
         If an entry point is no function of a picture, a mode, a seed and a number of threads.
     """
@@ -110,15 +110,13 @@ def whole_boxes(method: str, boxes: ArrayLike) -> Array:
 @cache
 def _find_point(method: str) -> EntryPoint:
     """Return the entry point of a source of another package; OptionError if there is none."""
-    points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    check_known(f"method {method!r}", method, sorted([*METHODS, *points]))
-    return points[method]
+    return find_point(ENTRY_POINTS, f"method {method!r}", method, METHODS)
 
 
 @cache
 def _load_source(point: EntryPoint) -> Source:
     """Return the function of an entry point, checked once: pictures are many."""
-    source: Source = point.load()
+    source: Source = load_point(point)
     wanted = "must be a function of a picture, a mode, a seed and a number of threads"
     if not callable(source):
         raise InputError(f"method {point.name!r} {wanted}, got {type(source).__name__}.")
@@ -126,4 +124,9 @@ def _load_source(point: EntryPoint) -> Source:
         signature(source).bind(np.empty((1, 1, 3), np.uint8), "fast", 0, 1)
     except (TypeError, ValueError) as error:
         raise InputError(f"method {point.name!r} {wanted}, but {error}.") from None
-    return source
+
+    def guarded(image: Pixels, mode: str | Mode, seed: int, threads: int) -> NDArray[Any]:
+        with running(point):
+            return source(image, mode, seed, threads)
+
+    return guarded

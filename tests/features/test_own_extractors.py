@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from lapsvm import catalog
 from lapsvm.catalog import check_pixels
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features import HOG, Block, Concatenation, PooledNetwork, Projected, Projection, open_extractor
-from lapsvm.features.extractors import extractor as opening
 from lapsvm.features.extractors.picture import clip_boxes
 from lapsvm.testing.extractors import ExtractorLaws
 
@@ -74,7 +74,7 @@ def registered(monkeypatch):
 
     def register(**makers):
         points = [SimpleNamespace(name=name, load=lambda make=make: make) for name, make in makers.items()]
-        monkeypatch.setattr(opening, "entry_points", lambda group: points if group == "lapsvm.extractors" else [])
+        monkeypatch.setattr(catalog, "entry_points", lambda group: points if group == "lapsvm.extractors" else [])
 
     return register
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
-from lapsvm.errors import DataError, import_optional
+from lapsvm.errors import DataError, import_optional, one_line
 from lapsvm.features.extractors.maps.letterbox import network_size
-from lapsvm.features.extractors.networks import one_line
 from lapsvm.features.extractors.picture import Colours, resized
 from lapsvm.windows.proposals import reduced
 

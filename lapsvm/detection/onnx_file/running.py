@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.errors import DataError, OptionError
-from lapsvm.features.extractors.networks import one_line, open_runtime
+from lapsvm.errors import DataError, OptionError, one_line
+from lapsvm.features.extractors.networks import open_runtime
 
 _AS_RECORDED: dict[str, Array] = {
     "windows": np.zeros((0, 4), np.float32),

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
-from inspect import signature
+from importlib.metadata import EntryPoint
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, check_choice, check_count, check_known
+from lapsvm.arrays import Array, Float32, check_choice, check_count
+from lapsvm.catalog import call_point, find_point
 from lapsvm.errors import DataError, InputError, OptionError
 from lapsvm.features.extractors.blocks import Block, block_record, check_blocks, sizes_of
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
@@ -176,13 +176,13 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     Raises
     ------
     OptionError
-        If the kind, an option or its value is unknown, or an output must be chosen.
+        If the kind, an option or its value is unknown, an output must be chosen, or an entry point cannot be loaded.
     InputError
         If an entry point gives no extractor.
     MissingError
         If the file does not exist.
     DataError
-        If the network cannot be read, has no map among its outputs, or its weights do not fit.
+        If the network cannot be read, has no map among its outputs, or its weights do not fit; if an entry point fails.
     DependencyError
         If ONNX Runtime, torch, or the package with the weights is not installed.
     """
@@ -244,22 +244,14 @@ def _open_one(spec: Spec, machine: Machine) -> Extractor:
 
 def _find_point(spec: Spec) -> Callable[[Spec, Machine], Extractor]:
     """Return what opens an extractor of another package; OptionError if there is no such entry point."""
-    points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    check_known(f"extractor {spec.text!r}", spec.kind, [*OPENERS, *points])
-    return partial(_open_point, points[spec.kind])
+    return partial(_open_point, find_point(ENTRY_POINTS, f"extractor {spec.text!r}", spec.kind, OPENERS))
 
 
 def _open_point(point: EntryPoint, spec: Spec, machine: Machine) -> Extractor:  # noqa: ARG001 - its own threads
     """Return the extractor that an entry point's callable makes of a spec's options."""
     if spec.file is not None:
         raise OptionError(f"{point.name} takes no file, got {spec.file!r}.")
-    make = point.load()
-    try:
-        signature(make).bind(**spec.options)
-    except TypeError as error:
-        names = ", ".join(signature(make).parameters) or "none"
-        raise OptionError(f"{error}; its options are {names}.") from None
-    extractor = make(**spec.options)
+    extractor = call_point(point, "", "options", **spec.options)
     if not isinstance(extractor, Extractor):
         members = "must have dim, blocks, describe() and a call with pixels and boxes"
         raise InputError(f"extractor {spec.text!r} {members}, got {type(extractor).__name__}.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.errors import DataError, import_optional
+from lapsvm.errors import DataError, import_optional, one_line
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
@@ -139,11 +139,6 @@ def open_runtime(needs: str, extra: str, threads: int) -> tuple[Any, Any]:
     options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
     options.enable_mem_pattern = False  # pictures differ in size
     return onnxruntime, options
-
-
-def one_line(error: Exception) -> str:
-    """Return an exception's message without line breaks and the full stop."""
-    return " ".join(str(error).split()).rstrip(".")
 
 
 def cannot_take(name: str, size: tuple[int, ...], error: Exception) -> str:

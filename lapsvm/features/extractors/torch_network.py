@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from lapsvm.errors import DataError, OptionError
-from lapsvm.features.extractors.networks import one_line
+from lapsvm.errors import DataError, OptionError, one_line
 from lapsvm.features.extractors.picture import Colours
 from lapsvm.features.extractors.pooled_network import OPTIONS as POOLED_OPTIONS
 from lapsvm.features.extractors.pooled_network import PooledNetwork

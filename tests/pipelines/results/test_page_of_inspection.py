@@ -13,8 +13,8 @@ from lapsvm.pipelines.results.maps.objectness_maps import ObjectnessMaps
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 
+from lapsvm import catalog
 from lapsvm.catalog import ImageRecord
-from lapsvm.objectness import opening
 
 
 def page_of(run):
@@ -110,7 +110,10 @@ class Brightest:
 def test_maps_of_what_stands_out_are_shown_where_they_were_used(digits, tmp_path, fast, command, monkeypatch):
     source = Brightest()
     point = SimpleNamespace(name="brightest", load=lambda: lambda: source)
-    monkeypatch.setattr(opening, "entry_points", lambda group: [point])
+    others = catalog.entry_points
+    monkeypatch.setattr(
+        catalog, "entry_points", lambda group: [point] if group == "lapsvm.objectness" else others(group=group)
+    )
     run = tmp_path / "RUN"
     more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
     result = command("run", "--data", "voc", "--root", digits, "--out", run, *fast, *more)

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from lapsvm import catalog
 from lapsvm.detection import Detector
 from lapsvm.features import Block, open_shards, recorded_blocks
-from lapsvm.features.extractors import extractor as opening
 from lapsvm.testing.extractors import ExtractorLaws
 
 GUIDE = Path(__file__).parents[3] / "docs" / "howto" / "extend.md"
@@ -31,7 +31,10 @@ class TestMeanColour(ExtractorLaws):
 @pytest.mark.parametrize(("options", "dim"), [((), 3), (("--pca", "2"), 2)])
 def test_it_runs_end_to_end(digits, fast_network, command, tmp_path, monkeypatch, options, dim):
     point = SimpleNamespace(name="mean_colour", load=example)
-    monkeypatch.setattr(opening, "entry_points", lambda group: [point] if group == "lapsvm.extractors" else [])
+    others = catalog.entry_points
+    monkeypatch.setattr(
+        catalog, "entry_points", lambda group: [point] if group == "lapsvm.extractors" else others(group=group)
+    )
     out, line = tmp_path / "RUN", ["--data", "voc", "--root", digits, *fast_network, "--quiet"]
     done = command("run", *line, "--extractor", "mean_colour", "--out", out, *options)
     assert (done.status, done.err) == (0, "")

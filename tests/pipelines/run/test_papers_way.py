@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from lapsvm import catalog
 from lapsvm.detection import Detector
 from lapsvm.features import open_shards, read_header, shard_paths
 from lapsvm.features.extractors.warped import network as warped
@@ -41,7 +42,10 @@ def own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     point = SimpleNamespace(name="quarters", load=lambda: quarters, dist=SimpleNamespace(name="numpy"))
     point = type("Point", (SimpleNamespace,), {"__hash__": object.__hash__})(**vars(point))
-    monkeypatch.setattr(methods, "entry_points", lambda group: [point] if group == "lapsvm.windows" else [])
+    others = catalog.entry_points
+    monkeypatch.setattr(
+        catalog, "entry_points", lambda group: [point] if group == "lapsvm.windows" else others(group=group)
+    )
     caches = methods._find_point, methods._load_source
     [one.cache_clear() for one in caches]
     yield

@@ -14,12 +14,12 @@ from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements
 from lapsvm.pipelines.run.folder import RunFolder
 
+from lapsvm import catalog
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.detection import Detector, model_sources
 from lapsvm.detection.detector import provenance_value
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.features.extractors import extractor
-from lapsvm.objectness import opening
 
 LABELS = {"a": 1, "b": 1, "c": -1, "d": -1, "e": 0}
 ROWS = [("a", 3.0), ("b", 1.0), ("b", 0.5), ("c", 2.0), ("c", 1.5), ("d", 0.1), ("e", 2.5), ("a", 2.9)]
@@ -189,7 +189,10 @@ class Brightest:
 
 def test_the_page_says_whether_what_stands_out_helped(digits, tmp_path, fast, command, monkeypatch):
     point = SimpleNamespace(name="brightest", load=lambda: Brightest)
-    monkeypatch.setattr(opening, "entry_points", lambda group: [point])
+    others = catalog.entry_points
+    monkeypatch.setattr(
+        catalog, "entry_points", lambda group: [point] if group == "lapsvm.objectness" else others(group=group)
+    )
     run, line = tmp_path / "RUN", ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast]
     more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
     result = command(*line, *more)

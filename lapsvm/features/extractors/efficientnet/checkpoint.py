@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import DataError
-from lapsvm.features.extractors.networks import one_line
+from lapsvm.errors import DataError, one_line
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
