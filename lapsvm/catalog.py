@@ -131,7 +131,8 @@ class Dataset(Protocol):
 
     A reader may also have a method ``ignored_files()``, which returns a dict of kind (a suffix, "hidden") to the number
     of files that it ignores; a run reports them. An attribute ``split_note``, the end of a sentence, says how the
-    reader itself divided pictures into sets. A method ``masks(set_name)`` returns, for evaluation, picture id -> file
+    reader itself divided pictures into sets; an attribute ``pictures``, set name -> records, lets a run name the sets
+    that it does not use. A method ``masks(set_name)`` returns, for evaluation, picture id -> file
     of its mask (see `lapsvm.pictures.masks`), or None for a picture without an object; only pictures of which this is
     known are in it, and the method returns None where there is no mask.
 

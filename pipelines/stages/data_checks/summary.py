@@ -40,6 +40,7 @@ def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) ->
     return [
         *(count_sentence(name, records, left_out.get(name, ())) for name, records in data.records.items()),
         *(f"split: {note}" for note in [getattr(data.dataset, "split_note", "")] if note),
+        *_unused_sets(data),
         *_annotation_sentences(data),
         *_ignored_sentences(data),
         *(f"labels: {hint}" for hint in misspellings(data).values()),
@@ -82,6 +83,15 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
     folds, advice = (f" for {needed} folds", f"{FOLDS_ADVICE}, or ") if needed > 1 else ("", "")
     rule = f"every class must have {needed} positive and {needed} negative pictures{folds}"
     return f"{rule}, got {got}; {advice}name other --classes"
+
+
+def _unused_sets(data: RunData) -> Iterator[str]:
+    """Yield a sentence on sets whose pictures no set of the run has, where the reader knows them all without a file."""
+    pictures: Mapping[str, Sequence[ImageRecord]] = getattr(data.dataset, "pictures", {})
+    used = {record.path for records in data.records.values() for record in records}
+    counts = {name: sum(record.path not in used for record in pictures[name]) for name in data.dataset.sets if pictures}
+    if unused := [f"{name} {count:,} pictures" for name, count in counts.items() if count]:
+        yield f"sets that are not used: {listed(unused, SHOWN)}; --train-set and --test-set choose them"
 
 
 def _annotation_sentences(data: RunData) -> Iterator[str]:

@@ -107,11 +107,12 @@ def test_what_cannot_be_called_is_refused_with_the_rule(group, name, sentence):
 @pytest.mark.parametrize("options", [["--data", "nomodule"], ["--extractor", "nomodule"], ["--windows", "nomodule"]])
 def test_the_command_line_says_it_in_one_line(options, tmp_path, capfd):
     given = {"--data": "folder", "--extractor": "hog"} | dict([options])
-    for name, level in (("cat", 0), ("none", 255)):
+    rng = np.random.default_rng(0)
+    for name in ("cat", "none"):
         for set_name in ("trainval", "test"):
             folder = tmp_path / "data" / set_name / name
             folder.mkdir(parents=True)
-            Image.fromarray(PICTURE + np.uint8(level)).save(folder / f"{set_name}.png")
+            Image.fromarray(rng.integers(0, 256, PICTURE.shape, dtype=np.uint8)).save(folder / f"{set_name}.png")
     words = [word for pair in given.items() for word in pair]
     with pytest.raises(SystemExit) as ended:
         main(["run", "--root", str(tmp_path / "data"), "--out", str(tmp_path / "run"), *words])
@@ -119,4 +120,4 @@ def test_the_command_line_says_it_in_one_line(options, tmp_path, capfd):
     line = "entry point nomodule = no_such_module:make of the package broken-package cannot be loaded, for Module"
     printed = capfd.readouterr().err
     assert line in printed
-    assert printed.count("\n") == 1
+    assert printed.count("lapsvm: ") == 1 and "Traceback" not in printed

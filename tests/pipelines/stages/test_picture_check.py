@@ -167,6 +167,34 @@ def test_counts_and_ignored_files_are_told(root, line, command, monkeypatch):
     assert "to JPEG or PNG to use them; pip install 'lapsvm[heic]' reads HEIC" in said
 
 
+def test_sets_that_are_not_used_are_told(root, line, command):
+    for number, name in enumerate(("trainval", "test", "val")):
+        fill(root / name, count=3 + number, size=(40, 30 + number))
+    shutil.rmtree(root / "cat")
+    shutil.rmtree(root / "dog")
+    note = "sets that are not used: val 10 pictures; --train-set and --test-set choose them"
+    done = command(*line)
+    assert done.status == 0
+    assert note in " ".join(done.err.split())
+    other = command(*line, "--train-set", "val", "--out", root.parent / "OTHER")
+    assert "not used: trainval 6 pictures;" in " ".join(other.err.split())
+
+
+def test_a_set_of_a_table_that_is_misspelled_is_told(root, line, command):
+    rows = [f"{name}/{n:02d}.jpg,{name},{'tset' if n > 2 else 'trainval'}" for name in ("cat", "dog") for n in range(4)]
+    (root / "labels.csv").write_text("\n".join(["image,label,set", *rows]))
+    done = command(*line, "--data", "csv")
+    assert done.status == 0
+    assert "sets that are not used: tset 2 pictures; --train-set" in " ".join(done.err.split())
+
+
+def test_halves_of_a_set_that_is_used_are_no_unused_sets(tmp_path, line, command):
+    command("extract", "--data", "digits", "--root", tmp_path / "digits", "--out", tmp_path / "first", *QUICK[:-2])
+    done = command("extract", "--data", "voc", "--root", tmp_path / "digits", "--out", tmp_path / "RUN", *QUICK[:-2])
+    assert done.status == 0
+    assert "not used" not in done.err
+
+
 def test_a_label_that_looks_like_a_misspelling_is_told(root, line, command):
     fill(root, ("dgo",), 1)
     told = " ".join(command(*line[:-2]).err.split())
