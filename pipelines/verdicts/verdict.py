@@ -106,8 +106,10 @@ class Verdict:
     @classmethod
     def parsed(cls, entry: object) -> Self:
         """Return the verdict of a parsed line; DataError, which names the rule, if it is none."""
-        if not isinstance(entry, dict) or not _is_verdict(entry):
+        if not isinstance(entry, dict):
             raise DataError(f"{RULE}, got {shown(entry)}.")
+        if wrong := _wrong_names(entry):
+            raise DataError(f"{RULE}, got {wrong[0]} {shown(entry.get(wrong[0]))}.")
         seconds = entry.get("seconds")
         return cls(
             picture=entry["picture"],
@@ -115,7 +117,7 @@ class Verdict:
             verdict=entry["verdict"],
             boxes=_boxes(entry, "boxes"),
             candidates=_boxes(entry, "candidates"),
-            pixels=entry.get("pixels", ""),
+            pixels=entry.get("pixels") or "",
             order=entry.get("order", "next"),
             seconds=None if seconds is None else float(seconds),
         )
@@ -123,10 +125,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class VerdictLog:
-    """The last verdict of every class and picture, and the numbers of the lines that are none."""
+    """The last verdict of every class and picture, the numbers of the lines that are none, and why the first is not."""
 
     by_class: Mapping[str, Mapping[str, Verdict]]
     damaged: tuple[int, ...] = ()
+    reason: str = ""
 
     def of_class(self, name: str) -> Mapping[str, Verdict]:
         """Return picture -> verdict of a class, "skip" included."""
@@ -150,18 +153,28 @@ def read_verdicts(path: Path) -> VerdictLog:
     MissingError if the file is no regular file, or cannot be read.
     """
     found: dict[str, dict[str, Verdict]] = {}
-    damaged = []
+    damaged, reason = [], ""
     number, torn = 0, False
     for number, line in enumerate(_lines(path), start=1):
         torn = not line.endswith(b"\n")
         try:
-            verdict = Verdict.parsed(json.loads(line))
-        except (DataError, *NOT_PARSED):
-            damaged += [number] if line.strip() else []
+            verdict = Verdict.parsed(_json(line))
+        except DataError as error:
+            if line.strip():
+                damaged.append(number)
+                reason = reason or str(error)
         else:
             found.setdefault(verdict.class_name, {})[verdict.picture] = verdict
     is_cut = torn and damaged and damaged[-1] == number
-    return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged))
+    return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged), reason)
+
+
+def _json(line: bytes) -> object:
+    """Return what a line says; a text that is no JSON as it is, to be refused with the rule."""
+    try:
+        return json.loads(line)
+    except NOT_PARSED:
+        return line.decode(errors="replace").strip()
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -219,9 +232,7 @@ def given_verdicts(path: Path) -> list[Verdict]:
     given = read_verdicts(path)
     if given.damaged or (text.strip() and not given.by_class):
         lines = listed([str(number) for number in given.damaged]) or "1"
-        raise DataError(
-            f"{path} must hold verdicts alone, each a JSON object on a line of its own; not so: line {lines}."
-        )
+        raise DataError(f"{path} must hold verdicts alone, one a line; not so: line {lines}: {given.reason}")
     return list(given)
 
 
@@ -258,18 +269,19 @@ def _is_news(given: Verdict, present: Verdict | None) -> bool:
     return given != present and (given.verdict != "skip" or present is None)
 
 
-def _is_verdict(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry keeps the rule of `RULE`."""
-    seconds = entry.get("seconds")
-    return (
-        all(isinstance(entry.get(name), str) and entry[name] for name in ("picture", "class"))
-        and entry.get("verdict") in VERDICTS
-        and entry.get("order", "next") in ORDERS
-        and isinstance(entry.get("pixels", ""), str)
-        and all(_are_boxes(entry.get(name, [])) for name in ("boxes", "candidates"))
-        and (entry["verdict"] == "boxes") == bool(entry.get("boxes"))
-        and (seconds is None or (_is_number(seconds) and seconds >= 0))
-    )
+def _wrong_names(entry: Mapping[str, Any]) -> list[str]:
+    """Return the names whose values break the rule of `RULE`."""
+    boxes, seconds = entry.get("boxes", []), entry.get("seconds")
+    rules = {
+        **{name: isinstance(entry.get(name), str) and bool(entry[name]) for name in ("picture", "class")},
+        "verdict": entry.get("verdict") in VERDICTS,
+        "order": entry.get("order", "next") in ORDERS,
+        "pixels": isinstance(entry.get("pixels"), str | None),
+        "boxes": _are_boxes(boxes) and (entry.get("verdict") == "boxes") == bool(boxes),
+        "candidates": _are_boxes(entry.get("candidates", [])),
+        "seconds": seconds is None or (_is_number(seconds) and seconds >= 0),
+    }
+    return [name for name, is_kept in rules.items() if not is_kept]
 
 
 def _are_boxes(value: object) -> bool:

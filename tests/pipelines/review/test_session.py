@@ -147,7 +147,7 @@ def test_merged_verdicts_replace_those_of_the_run_once(session, run_copy, tmp_pa
     before = (run_copy / "verdicts.jsonl").read_bytes()
     (tmp_path / "junk").write_text("{}\n" + Verdict("c", name, "none").line())
     for junk in (tmp_path / "junk", run_copy / "run.toml"):
-        assert "must hold verdicts alone, each a JSON object on a line of its own; not so: line 1" in refused(
+        assert "must hold verdicts alone, one a line; not so: line 1: a verdict must be a JSON object" in refused(
             "review", "--out", run_copy, "--merge", junk
         )
     (tmp_path / "wide").write_text(Verdict("c", name, "none").line(), encoding="utf-16")

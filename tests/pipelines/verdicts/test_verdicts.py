@@ -5,7 +5,7 @@ import os
 import resource
 
 import pytest
-from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
+from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, given_verdicts, read_verdicts
 
 from lapsvm.errors import DataError, MissingError, WriteError
 
@@ -113,6 +113,44 @@ def test_two_hundred_thousand_verdicts_are_read(tmp_path):
 def test_a_verdict_says_what_is_wrong_with_it():
     with pytest.raises(DataError, match=r"^a verdict must be a JSON object .* verdict \(boxes, none, absent, skip\)"):
         Verdict.parsed({"picture": "a", "class": "b", "verdict": "no"})
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        ('"boxes": [[5, 5, 1, 9]]', "got boxes [[5, 5, 1, 9]]"),
+        ('"verdict": "boxes", "boxes": []', "got boxes []"),
+        ('"verdict": "none"', "got boxes [[1, 2, 3, 4]]"),
+        ('"pixels": 3', "got pixels 3"),
+        ('"class": ""', "got class ''"),
+        ('"seconds": -1', "got seconds -1"),
+    ],
+)
+def test_a_named_file_says_of_its_first_bad_line_what_a_page_is_told(tmp_path, change, got):
+    path, good = (
+        tmp_path / "verdicts.jsonl",
+        '{"picture": "a", "class": "b", "verdict": "boxes", "boxes": [[1, 2, 3, 4]]',
+    )
+    path.write_text(f"{good}}}\n{good}, {change}}}\nno JSON\n")
+    with pytest.raises(DataError) as of_page:
+        Verdict.parsed(json.loads(f"{good}, {change}}}"))
+    with pytest.raises(DataError) as of_file:
+        given_verdicts(path)
+    assert str(of_file.value) == f"{path} must hold verdicts alone, one a line; not so: line 2, 3: {of_page.value}"
+    assert str(of_page.value).endswith(f"x1 < x2, y1 < y2, {got}.")
+
+
+def test_a_line_that_is_no_json_is_shown(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text("picture,class\n")
+    with pytest.raises(DataError, match=r"not so: line 1: a verdict must be .*, got 'picture,class'\.$"):
+        given_verdicts(path)
+
+
+def test_pixels_of_null_are_not_known(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text('{"picture": "a", "class": "b", "verdict": "none", "pixels": null}\n')
+    assert given_verdicts(path) == [Verdict("a", "b", "none")]
 
 
 def test_a_full_disk_leaves_no_half_line(tmp_path):
