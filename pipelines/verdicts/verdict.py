@@ -231,8 +231,9 @@ def given_verdicts(path: Path) -> list[Verdict]:
     text = read_text(path, "verdicts", DataError)
     given = read_verdicts(path)
     if given.damaged or (text.strip() and not given.by_class):
-        lines = listed([str(number) for number in given.damaged]) or "1"
-        raise DataError(f"{path} must hold verdicts alone, one a line; not so: line {lines}: {given.reason}")
+        count, first = len(given.damaged) or 1, next(iter(given.damaged), 1)
+        bad = f"{count:,} lines are none, the first line {first}: {given.reason}"
+        raise DataError(f"{path} must hold verdicts alone, one a line; {bad}")
     return list(given)
 
 

@@ -51,7 +51,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     reporter, chosen_set = context.reporter, checked_set(context, options["set_name"])
     # refused before the comparison, which takes a minute
     known = known_boxes(BoxSource.of(context.stored, reporter.say), chosen_set)
-    predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
+    with reporter.warnings():
+        predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
     network, name = _network(predictor, context.settings.features.extractors)
     parts = _content(predictor), network, name, _metadata(predictor, network, name)
     inputs = options["inputs"] or INPUTS[0]

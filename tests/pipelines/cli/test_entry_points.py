@@ -120,4 +120,5 @@ def test_the_command_line_says_it_in_one_line(options, tmp_path, capfd):
     line = "entry point nomodule = no_such_module:make of the package broken-package cannot be loaded, for Module"
     printed = capfd.readouterr().err
     assert line in printed
-    assert printed.count("lapsvm: ") == 1 and "Traceback" not in printed
+    assert printed.count("lapsvm: ") == 1
+    assert "Traceback" not in printed

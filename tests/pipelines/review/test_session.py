@@ -147,9 +147,9 @@ def test_merged_verdicts_replace_those_of_the_run_once(session, run_copy, tmp_pa
     before = (run_copy / "verdicts.jsonl").read_bytes()
     (tmp_path / "junk").write_text("{}\n" + Verdict("c", name, "none").line())
     for junk in (tmp_path / "junk", run_copy / "run.toml"):
-        assert "must hold verdicts alone, one a line; not so: line 1: a verdict must be a JSON object" in refused(
-            "review", "--out", run_copy, "--merge", junk
-        )
+        said = refused("review", "--out", run_copy, "--merge", junk)
+        assert "must hold verdicts alone, one a line; " in said
+        assert "lines are none, the first line 1: a verdict must be a JSON object" in said
     (tmp_path / "wide").write_text(Verdict("c", name, "none").line(), encoding="utf-16")
     assert "got UTF-16; save it as UTF-8" in refused("review", "--out", run_copy, "--merge", tmp_path / "wide")
     assert "is not there" in refused("review", "--out", run_copy, "--merge", tmp_path / "gone")

@@ -136,14 +136,19 @@ def test_a_named_file_says_of_its_first_bad_line_what_a_page_is_told(tmp_path, c
         Verdict.parsed(json.loads(f"{good}, {change}}}"))
     with pytest.raises(DataError) as of_file:
         given_verdicts(path)
-    assert str(of_file.value) == f"{path} must hold verdicts alone, one a line; not so: line 2, 3: {of_page.value}"
+    assert (
+        str(of_file.value)
+        == f"{path} must hold verdicts alone, one a line; 2 lines are none, the first line 2: {of_page.value}"
+    )
     assert str(of_page.value).endswith(f"x1 < x2, y1 < y2, {got}.")
 
 
 def test_a_line_that_is_no_json_is_shown(tmp_path):
     path = tmp_path / "verdicts.jsonl"
     path.write_text("picture,class\n")
-    with pytest.raises(DataError, match=r"not so: line 1: a verdict must be .*, got 'picture,class'\.$"):
+    with pytest.raises(
+        DataError, match=r"1 lines are none, the first line 1: a verdict must be .*, got 'picture,class'\.$"
+    ):
         given_verdicts(path)
 
 
