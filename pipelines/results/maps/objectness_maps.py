@@ -85,7 +85,8 @@ def open_recorded(
     try:
         if any(settings_difference(other, first) for other, _ in recorded):
             raise SettingsError("the models record different sources.")
-        source = _open(first, file, device)
+        with reporter.warnings():
+            source = _open(first, file, device)
     except LapsvmError as error:
         reporter.say(f"what stands out is not drawn: {error}")
         return None

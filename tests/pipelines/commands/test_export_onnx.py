@@ -1,6 +1,7 @@
 """`lapsvm export --format onnx`: the detectors of a run as one file."""
 
 import json
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,6 +80,18 @@ def test_a_file_that_takes_all_inputs_scores_the_windows_of_the_run(command, of_
     for (boxes, scores), expected in zip(found, predictor(pixels).values(), strict=True):
         np.testing.assert_allclose(scores, expected.scores, atol=1e-5)
         np.testing.assert_allclose(boxes, expected.boxes, atol=0.1)
+
+
+def test_a_warning_of_the_extractor_is_a_sentence(command, of_network, tmp_path, monkeypatch):
+    def warning(*given, **options):
+        warnings.warn("network slow takes long.", stacklevel=1)
+        return opened(*given, **options)
+
+    opened = Predictor.open
+    monkeypatch.setattr(Predictor, "open", warning)
+    result = command("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "detector.onnx")
+    assert result.status == 0
+    assert result.err.splitlines()[0] == "network slow takes long."
 
 
 def test_inputs_are_those_of_the_format_onnx(refused, of_network, tmp_path):
