@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lapsvm.arrays import Array, Float64, Index, as_floats, check_count, check_positive, check_same_length
 from lapsvm.bags import Bags, as_bags
-from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
 from lapsvm.latent import LatentProblem, LatentSolution, fit_many
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import average_precision
@@ -47,8 +47,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score_windows(self, bags: BagsLike) -> Float64:
         """Return the score (n_windows,) of every window in the order of the bags, including the intercept."""
-        check_is_fitted(self)
-        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
+        return np.asarray(self._fitting(bags).score_windows(self.coef_) + self.intercept_)
 
     def score(self, bags: BagsLike, y: ArrayLike) -> float:
         """Return the average precision of the images' scores; images with label 0 are left out."""
@@ -57,8 +56,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(average_precision(scores[labels != 0], labels[labels != 0]))
 
     def _best(self, bags: BagsLike) -> Any:
+        return self._fitting(bags).best(self.coef_)
+
+    def _fitting(self, bags: BagsLike) -> Bags:
+        """Return bags of as many features as those of training; ShapeError for others."""
         check_is_fitted(self)
-        return as_bags(bags).best(self.coef_)
+        given = as_bags(bags)
+        if given.dim != len(self.coef_):
+            raise ShapeError(f"bags must have {len(self.coef_)} features, as those of training, got {given.dim}.")
+        return given
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

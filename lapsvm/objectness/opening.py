@@ -81,11 +81,11 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
     check_choice("device", device, DEVICES)
     if not isinstance(text, str):
         raise InputError(f"objectness must be named by a text, got {text!r}.")
-    if text == AUTO:
-        raise OptionError("objectness 'auto' must be resolved by a run; name a source, or none.")
-    if text == NORMAL:
-        raise OptionError("objectness 'normal' must be fitted, by a run or by lapsvm.objectness.NormalMap.fit.")
     spec = parse_spec(text, "objectness")
+    if spec.kind == AUTO:
+        raise OptionError("objectness 'auto' must be resolved by a run; name a source, or none.")
+    if spec.kind == NORMAL:
+        raise OptionError("objectness 'normal' must be fitted, by a run or by lapsvm.objectness.NormalMap.fit.")
     opener = OPENERS.get(spec.kind) or _find_point(spec)
     try:
         return opener(spec, device)
@@ -153,7 +153,9 @@ def _open_network(spec: Spec, device: str) -> SaliencyNetwork:
 
 def _find_point(spec: Spec) -> Callable[[Spec, str], ObjectnessSource]:
     """Return what opens a source of another package; OptionError if there is no such entry point."""
-    return partial(_open_point, find_point(ENTRY_POINTS, f"objectness {spec.text!r}", spec.kind, OPENERS))
+    return partial(
+        _open_point, find_point(ENTRY_POINTS, f"objectness {spec.text!r}", spec.kind, [*OPENERS, AUTO, NORMAL])
+    )
 
 
 def _open_point(point: EntryPoint, spec: Spec, device: str) -> ObjectnessSource:  # noqa: ARG001 - its own device

@@ -65,4 +65,4 @@ def verify(options: dict[str, Any]) -> Outcome:
     n_intact = len(jobs) - len(failures)
     reporter.say(f"{n_intact} files are intact" + (f", {len(removed)} removed." if removed else "."))
     again = ("lapsvm", "run", "--out", str(run.path.resolve())) if removed or lost else ()
-    return Outcome({}, {"intact": n_intact, "removed": list(map(str, removed))}, again)
+    return Outcome({}, {"intact": n_intact, "removed": [str(path.resolve()) for path in removed]}, again)

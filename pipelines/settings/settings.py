@@ -161,7 +161,8 @@ class TrainSettings:
     """
 
     learner: str = setting("latent_rank_svm", "The learner.", LEARNERS, flag="--learner", main="*")
-    loss: str = setting("ap", "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top.", flag="--loss", main="*")
+    loss: str = setting("ap", "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top, zero_one.", flag="--loss",
+        main="*")
     C: tuple[float, ...] = setting((0.1, 1.0, 10.0, 100.0), "The weight of the loss; cross-validation chooses one of "
         "several.", POSITIVE, flag="--C", main="*")
     J: tuple[float, ...] = setting((1.0,), "The weight of positives in latent_svm; cross-validation chooses one of "

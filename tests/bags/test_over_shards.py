@@ -366,7 +366,7 @@ def test_memory_by_default_is_less_than_what_is_left():
     assert left is None or 0 < left < 1 << 50
 
 
-@pytest.mark.parametrize("value", ["", "G", "8X", "-1G", "8 gigs", -1, 1.5, True, "1e9"])
+@pytest.mark.parametrize("value", ["", "0", "0.5", "0G", "G", "8X", "-1G", "8 gigs", -1, 1.5, True, "1e9"])
 def test_memory_that_is_none_is_refused(value, tmp_path):
     with pytest.raises(OptionError, match=re.escape(f"memory must be a size such as 8G or 500M, got {value!r}.")):
         Bags.open(tmp_path, "trainval", memory=value)

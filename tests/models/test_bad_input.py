@@ -112,8 +112,10 @@ def test_bags_that_are_none_are_refused(kind, bags, message):
 @pytest.mark.parametrize("kind", LATENT)
 def test_new_bags_must_fit_the_model(kind):
     model = kind().fit(BAGS, Y)
-    with pytest.raises(LapsvmError, match=r"^weights must have 3 rows, one per feature, got shape \(2,\)"):
+    with pytest.raises(LapsvmError, match=r"^bags must have 2 features, as those of training, got 3\.$"):
         model.predict([np.ones((2, 3))])
+    with pytest.raises(LapsvmError, match=r"^bags must have 2 features, as those of training, got 1\.$"):
+        model.score_windows([np.ones((2, 1))])
     with pytest.raises(NotFiniteError, match=r"^features must be finite, got nan in window 0\.$"):
         model.decision_function([np.full((1, 2), np.nan)])
     with pytest.raises(ShapeError, match=r"^y and bags must have the same length, got 3 and 12\.$"):

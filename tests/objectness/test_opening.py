@@ -69,11 +69,12 @@ def test_names_that_are_known_come_first(registered):
     assert open_objectness("none") is None
 
 
-@pytest.mark.parametrize("text", ["u2net", "", "None", "centr", "normals", "auto?size=3", ":none", "onnx-2:a"])
+@pytest.mark.parametrize("text", ["u2net", "", "None", "centr", "normals", ":none", "onnx-2:a"])
 def test_an_unknown_name_is_refused_with_those_that_are_known(registered, text):
     registered(centre=Centre, other=Centre)
     with pytest.raises(
-        OptionError, match=r"^objectness '.*' is not known; choose from none, u2netp, onnx, centre, other\.$"
+        OptionError,
+        match=r"^objectness '.*' is not known; choose from none, u2netp, onnx, auto, normal, centre, other\.$",
     ):
         open_objectness(text)
 
@@ -83,9 +84,10 @@ def test_what_must_be_fitted_cannot_be_opened():
         open_objectness("normal")
 
 
-def test_auto_is_resolved_by_runs():
+@pytest.mark.parametrize("text", ["auto", "auto?size=3"])
+def test_auto_is_resolved_by_runs(text):
     with pytest.raises(OptionError, match=r"objectness 'auto' must be resolved by a run; name a source, or none\."):
-        open_objectness("auto")
+        open_objectness(text)
 
 
 @pytest.mark.parametrize("text", [None, 3, b"none", ["none"]])

@@ -15,6 +15,8 @@ _SHARE = 0.8  # of the free memory; the rest is for what is computed from the wi
 def as_bytes(memory: int | str | None) -> int | None:
     """Return a size in bytes: a number, a text such as "8G" or "500M" (powers of 1024), or None for the default.
 
+    The number 0 keeps no windows in memory; a text names a byte or more.
+
     The default is 80 % of the memory that the system, or its container, has left; None where that is unknown.
 
     Raises
@@ -29,7 +31,7 @@ def as_bytes(memory: int | str | None) -> int | None:
         return memory
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(?:i?B)?", memory, re.I) if isinstance(memory, str) else None
     size = float(match[1]) * 1024.0 ** _UNITS[match[2].upper()] if match else math.inf
-    if size > _MOST:
+    if not 1 <= size <= _MOST:
         got = f"{memory[:_SHOWN]!r}..." if isinstance(memory, str) and len(memory) > _SHOWN else repr(memory)
         raise OptionError(f"memory must be a size such as 8G or 500M, got {got}.")
     return int(size)

@@ -1,5 +1,7 @@
 """Verification: every byte of a run's files, and just the damaged ones made again."""
 
+import json
+import os
 import shutil
 
 import pytest
@@ -37,9 +39,10 @@ def test_what_is_removed_is_made_again_to_the_same_bytes(run_copy, command, made
     flip(shard, -1)
     model.write_bytes(model.read_bytes()[:300])
     times = {path: path.stat().st_mtime_ns for path in run_copy.glob("shards/*/*")}
-    said = command("verify", "--out", run_copy, "--remove")
+    said = command("verify", "--out", os.path.relpath(run_copy), "--remove", "--json")
     assert said.status == 0
     assert "2 removed." in said.err
+    assert sorted(json.loads(said.out)["figures"]["removed"]) == [str(model.resolve()), str(shard.resolve())]
     assert command("run", "--out", run_copy, "--quiet").status == 0
     assert made(run_copy) == before
     changed = [path for path in run_copy.glob("shards/*/*") if path.stat().st_mtime_ns != times[path]]
