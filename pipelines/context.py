@@ -211,7 +211,7 @@ class RunContext:
         """The data set, opened once, with the classes that verdicts deny."""
         data = open_run_data(self.settings.data, self.settings.seed)
         for name, reason in data.skipped.items():
-            self.reporter.say(f"class {name} is left out: it {reason}")
+            self.reporter.warn(f"class {name} is left out: it {reason}")
         return data
 
     @cached_property

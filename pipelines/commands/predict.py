@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .drawing.files import Drawing, PictureFile
 
 
+Unreadable = ImageError | MissingError
+
+
 class Predicted(NamedTuple):
     """What is known of one picture: its entry in the output, the number of its drawn boxes, and what is said of it."""
 
@@ -77,17 +80,20 @@ def predict(options: dict[str, Any]) -> Outcome:
     threads, skip_bad = thread_count(options), options["skip_unreadable"]
     each = max(1, threads // max(1, len(pictures)))  # threads of a picture, where there are fewer pictures than threads
 
-    def predict_picture(picture: "PictureFile", drawing: "Drawing | None") -> Predicted | None:
+    def predict_picture(picture: "PictureFile", drawing: "Drawing | None") -> Predicted | Unreadable:
         return _predict_picture(predictor, picture.path, drawing, source, skip_bad, reporter, each)
 
     results: list[Predicted] = []
+    left_out: dict[str, str] = {}
     with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
-        for result in pool.map(predict_picture, pictures, drawings):
+        for picture, result in zip(pictures, pool.map(predict_picture, pictures, drawings), strict=True):
             bar.step()
-            if result is not None:
-                results.append(result)
-                if result.verdict is not None:  # a threshold decides
-                    reporter.say(f"{result.entry['image']}: {result.verdict}")
+            if not isinstance(result, Predicted):
+                left_out[str(picture.path)] = str(result)
+                continue
+            results.append(result)
+            if result.verdict is not None:  # a threshold decides
+                reporter.say(f"{result.entry['image']}: {result.verdict}")
     if len(results) < len(pictures):
         reporter.warn(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
     if predictor.alarm is not None:
@@ -99,7 +105,7 @@ def predict(options: dict[str, Any]) -> Outcome:
     entries = [result.entry for result in results]
     if not options["as_json"]:
         print_json(entries)
-    return Outcome({} if draw is None else {"drawings": draw}, {"pictures": entries})
+    return Outcome({} if draw is None else {"drawings": draw}, {"pictures": entries, "left_out": left_out})
 
 
 def _opened(options: Mapping[str, Any], reporter: "Reporter") -> "Predictor":
@@ -162,8 +168,8 @@ def _predict_picture(
     skip_bad: bool,
     reporter: "Reporter",
     threads: int,
-) -> Predicted | None:
-    """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
+) -> Predicted | Unreadable:
+    """Return what is known of one picture; why it cannot be read if `skip_bad` is set."""
     from lapsvm.catalog import read_picture
 
     from .drawing.boxes import draw_boxes, drawn_boxes
@@ -175,7 +181,7 @@ def _predict_picture(
         if not skip_bad:
             raise type(error)(f"{str(error).rstrip('.')}; --skip-bad leaves such pictures out.") from None
         reporter.say(f"left out: {error}")
-        return None
+        return error
     warning = _warning(picture)
     for sentence in warning.values():
         reporter.warn(f"picture {path}: {sentence}")

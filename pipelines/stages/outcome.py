@@ -6,11 +6,13 @@ from typing import Any
 
 from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
+from lapsvm.features import ShardSet
 
 from ..cli.answer import Outcome
 from ..context import RunContext
 from ..run.checked_files import read_json
 from ..run.folder import RunFolder
+from ..shards.jobs import left_out
 
 FOLLOWING = {
     "extract": "train",
@@ -26,14 +28,19 @@ _IN_SETS = ("pictures", "left_out", "with_boxes", "mean", "classes", "intervals"
 
 
 def stage_outcome(context: RunContext) -> Outcome:
-    """Return what all stages of a command have made, their figures, and the command that follows the last one."""
+    """Return what all stages of a command have made, their figures, and the command that follows the last one.
+
+    The figures name what is in none of them: classes, and where pictures were opened those that cannot be read.
+    """
     stages, last = set(context.stages), context.stages[-1]
     made = {
         kind: path for kind, path in _products(context.run, stages, wants_card=context.card).items() if path.exists()
     }
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"skipped": {**context.data.skipped, **context.data.denied}}
     if stages & {"extract", "import"}:
-        figures["features"] = {name: _extracted(context, name) for name in context.data.records}
+        sets = {name: (records, context.shards(name)) for name, records in context.data.records.items()}
+        figures["features"] = {name: _extracted(shards) for name, (_, shards) in sets.items()}
+        figures["left_out"] = {name: left_out(records, shards) for name, (records, shards) in sets.items()}
     if stages & set(_TRAINING):
         figures["training"] = {name: _trained(context.run.model(name)) for name in context.data.classes}
     if stages & {"evaluate", "report"}:
@@ -60,9 +67,8 @@ def _products(run: RunFolder, stages: set[str], *, wants_card: bool) -> dict[str
     return products | dict(entry for stage, entry in by_stage.items() if stage in stages)
 
 
-def _extracted(context: RunContext, set_name: str) -> dict[str, int]:
+def _extracted(shards: ShardSet) -> dict[str, int]:
     """Return how many pictures and windows the shards of a set hold."""
-    shards = context.shards(set_name)
     return {"pictures": len(shards.image_ids), "windows": shards.n_windows}
 
 

@@ -196,6 +196,10 @@ def test_unreadable_pictures_are_named_and_left_out_on_demand(models, picture, t
     assert "left out 1 of 2 pictures, which cannot be read\n" in result.err
     result, _ = found(command, "--model", models, folder, "--skip-bad", "--quiet")
     assert "left out 1 of 2 pictures, which cannot be read\n" in result.err
+    line = ["predict", "--extractor", "hog", "--model", models, folder, "--skip-bad", "--quiet", "--json"]
+    told = json.loads(command(*line).out)["figures"]["left_out"]
+    assert list(told) == [str(folder / "bad.jpg")]
+    assert f"picture {folder / 'bad.jpg'} cannot be read whole" in told[str(folder / "bad.jpg")]
 
 
 # probabilities

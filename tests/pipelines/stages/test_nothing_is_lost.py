@@ -205,9 +205,12 @@ def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refu
     line = ["run", "--data", "csv", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", *QUICK]
     assert "class 'all' has no negative picture" in refused(*line, "--classes", "all")
     assert not (tmp_path / "RUN").exists()
-    result = command(*line)
+    result = command(*line, "--quiet", "--json")
     assert result.status == 0
-    assert "class all is left out" in result.err
+    assert "class all is left out: it has no negative picture in the training set" in result.err
+    for verb in (line, ["detect", "--out", tmp_path / "RUN"]):
+        told = json.loads(command(*verb, "--quiet", "--json").out)["figures"]["skipped"]
+        assert told == {"all": "has no negative picture in the training set"}
 
 
 @pytest.mark.parametrize("more", [(), ("--set=train.candidates=4",)], ids=["plain", "candidates"])

@@ -103,6 +103,15 @@ def test_left_out_pictures_are_counted_on_the_terminal(root, line, command, quie
         assert "set trainval: 7 pictures without 1 left out; positive: cat 3, dog 4" in done.err
 
 
+def test_left_out_pictures_are_listed_for_programs(root, line, command):
+    spoil(root, "cat/01.jpg", "dog/03.jpg")
+    for _ in range(2):
+        told = json.loads(command(*line, "--skip-bad", "--json", "--quiet").out)["figures"]
+        assert told["left_out"] == {"trainval": ["cat/01", "dog/03"]}
+        assert told["features"]["trainval"]["pictures"] == 6
+        assert told["skipped"] == {}
+
+
 def test_pictures_in_shards_are_not_opened_again(tmp_path, root, line, opened, command, refused):
     assert command(*line).status == 0
     assert len(opened) == 8

@@ -43,6 +43,8 @@ def test_the_other_classes_of_a_finished_run_go_on(run_copy, command, refused, m
     for verb, *more in (["evaluate"], ["report"], ["run"], ["verify"], export):
         assert command(verb, "--out", run_copy, *more).status == 0
     assert list(json.loads((run_copy / "evaluation.json").read_text())["sets"]["test"]["classes"]) == ["three"]
+    told = json.loads(command("run", "--out", run_copy, "--quiet", "--json").out)["figures"]
+    assert told["skipped"]["six"].startswith(f"has {leave or 'no'} positive and")
     page = ["--page", run_copy.parent / "page.html"]
     assert "class of the run (three)" in refused("review", "--out", run_copy, "--class", "six", *page)
 
