@@ -58,7 +58,7 @@ def review(options: dict[str, Any]) -> Outcome | None:
         options["out"], "review", options["root"], threads=thread_count(options), quiet=options["quiet"]
     )
     context.memory, run = options["memory"], context.run
-    with run.lock("lapsvm review"):
+    with run.lock("lapsvm review", writes=not options["page"]):
         if options["merge"]:
             return _merge(options, context)
         check_own_verdicts(run)

@@ -38,7 +38,7 @@ def verify(options: dict[str, Any]) -> Outcome:
     if not jobs:
         raise MissingError(f"run folder {run.path} holds neither shards nor models.")
     removed: list[Path] = []
-    with run.lock("lapsvm verify"):
+    with run.lock("lapsvm verify", writes=remove):
         failures = failed_checks(reporter, "verify", jobs, thread_count(options))
         if pictures:
             intact = list(picture_checks(run, options["root"], {path for path, _ in failures}))

@@ -43,7 +43,7 @@ from lapsvm.texts.reading import read_toml
 
 from ..settings.settings import Settings
 from .checked_files import read_json
-from .folder_lock import locked
+from .folder_lock import locked, locked_to_read
 from .ownership import OwnedFiles, check_is_run
 
 COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
@@ -189,17 +189,19 @@ class RunFolder:
         check_is_run(self.path, self.files)
 
     @contextmanager
-    def lock(self, command: str = "lapsvm") -> Iterator[None]:
+    def lock(self, command: str = "lapsvm", *, writes: bool = True) -> Iterator[None]:
         """Lock the folder while the block runs, and remove the temporary files of killed processes at its end.
 
-        Raises SettingsError if another process uses the folder, or it holds files of other programs only.
+        A block that does not write (`writes`) may run in a folder that cannot be written, and removes nothing. Raises
+        SettingsError if another process uses the folder, or it holds files of other programs only.
         """
         self.check_is_run()
-        with locked(self.path, command):
+        with (locked if writes else locked_to_read)(self.path, command):
             self.is_locked = True
             try:
                 yield
-                self.files.remove_stale()
+                if writes:
+                    self.files.remove_stale()
             finally:
                 self.is_locked = False
 

@@ -11,7 +11,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lapsvm.errors import LapsvmError, MissingError, SettingsError, WriteError
@@ -21,7 +21,9 @@ LOCK = ".lock"
 _HOLDER = re.compile(rb"process \d+ on .*", re.DOTALL)
 _BEGINNING = re.compile(rb"p?r?o?c?e?s?s?|process \d*( o?)?")  # as a power failure may leave it
 _TEXT = 4096  # bytes of it that are read
-_FLAGS = open_flags("O_RDWR", "O_CREAT", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
+_UNMADE = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
+_FLAGS, _READ_FLAGS = open_flags("O_RDWR", "O_CREAT", *_UNMADE), open_flags("O_RDONLY", *_UNMADE)
+_DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
@@ -48,6 +50,37 @@ def locked(folder: Path, command: str) -> Iterator[None]:
         os.close(lock)
 
 
+@contextmanager
+def locked_to_read(folder: Path, command: str) -> Iterator[None]:
+    """Lock a folder, as `locked`, for a command that writes nothing there.
+
+    Where this process must not write, it makes no lock; one that is there says whether somebody who may write does.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder, command))
+        except WriteError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _DENIED:
+                raise
+            with suppress(OSError):  # a folder that was copied without its lock, or one that is not to be read
+                lock = os.open(folder / LOCK, _READ_FLAGS)
+                stack.callback(os.close, lock)
+                _check_free(folder, lock)
+        yield
+
+
+def _check_free(folder: Path, lock: int) -> None:
+    """Raise SettingsError if another process holds an open lock; otherwise lock it, if the system lets a reader."""
+    try:
+        lock_descriptor(lock)
+    except BlockingIOError:
+        raise SettingsError(f"run folder {folder} is in use by {_holder(lock)}.") from None
+
+
+def _holder(lock: int) -> str:
+    return _text(lock).decode(errors="replace") or "another process"
+
+
 def _make(folder: Path) -> list[Path]:
     """Make a folder and return the new folders, the innermost first."""
     try:
@@ -65,7 +98,7 @@ def _acquire(folder: Path) -> int:
             lock_descriptor(lock)
             is_named = path.exists() and os.path.samestat(os.fstat(lock), path.stat())
         except OSError:
-            holder = _text(lock).decode(errors="replace") or "another process"
+            holder = _holder(lock)
             linked = " This lock has other names, as in a copy by hard links: that copy may be the one in use."
             more = linked if os.fstat(lock).st_nlink > 1 else ""
             os.close(lock)
