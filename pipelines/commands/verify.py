@@ -1,11 +1,13 @@
 """`lapsvm verify`: every byte of shards, models, projection and normal map is compared with its checksum."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import MissingError, ShardError
 
-from ..cli.answer import Outcome
+from ..cli.answer import Outcome, give, is_wanted
 from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
 from ..settings.option import Option
@@ -44,25 +46,46 @@ def verify(options: dict[str, Any]) -> Outcome:
             intact = list(picture_checks(run, options["root"], {path for path, _ in failures}))
             failures += failed_checks(reporter, "verify pictures", intact, thread_count(options))
         lost = lost_files(run)
+        say = _say_nothing if is_wanted() else reporter.say  # the answer has the files, and a failure is one line
         for path in lost:
-            reporter.say(f"{path} is not there: it was lost, or the command that makes it was interrupted.")
+            say(f"{path} is not there: it was lost, or the command that makes it was interrupted.")
         gone = list(lost)
         for path, reason in failures:  # files that lapsvm did not write, and files behind links, stay
             removable = run.files.owns(path) and not is_of_another_program(path)
-            reporter.say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
+            say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
             if remove and removable:
                 gone += run.files.remove([path])
                 removed.append(path)
         for sentence in advice(run, gone) if repair else ():
-            reporter.say(sentence)
+            say(sentence)
+    out, n_intact = ("--out", str(run.path.resolve())), len(jobs) - len(failures)
+    again = ("lapsvm", "run", *out) if removed or lost else ()
+    outcome = Outcome({}, _figures(n_intact, failures, lost, removed), again)
     if len(failures) > len(removed):
+        removal = ("lapsvm", "verify", *out, *(["--pictures"] if pictures else []), "--remove")
+        give(outcome if remove else replace(outcome, next_words=removal))
         kinds = "damaged, or made from other pictures" if pictures else "damaged"
         count = f"{len(failures)} of {len(jobs)} files are {kinds}, the first is {failures[0][0]}"
         raise ShardError(f"{count}; verify with --remove, then run again to make only these again.")
     if lost and not remove:
+        give(outcome)
         count = f"{len(lost)} of {len(lost) + len(jobs)} files are not there, the first is {lost[0]}"
         raise ShardError(f"{count}; lapsvm run makes only these again.")
-    n_intact = len(jobs) - len(failures)
     reporter.say(f"{n_intact} files are intact" + (f", {len(removed)} removed." if removed else "."))
-    again = ("lapsvm", "run", "--out", str(run.path.resolve())) if removed or lost else ()
-    return Outcome({}, {"intact": n_intact, "removed": [str(path.resolve()) for path in removed]}, again)
+    return outcome
+
+
+def _figures(
+    n_intact: int, failures: Sequence[tuple[Path, str]], lost: Sequence[Path], removed: Sequence[Path]
+) -> dict[str, Any]:
+    """Return what the answer says of the files, by absolute paths."""
+    return {
+        "intact": n_intact,
+        "damaged": {str(path.resolve()): reason for path, reason in failures},
+        "lost": [str(path.resolve()) for path in lost],
+        "removed": [str(path.resolve()) for path in removed],
+    }
+
+
+def _say_nothing(_: str) -> None:
+    """Take the place of a reporter's `say`."""

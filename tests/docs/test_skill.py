@@ -53,6 +53,8 @@ def test_its_commands_print_what_it_says(inputs, lapsvm, tmp_path, monkeypatch, 
         answers.append(json.loads(capsys.readouterr().out))
         assert answers[-1]["verb"] == line.split()[0]
         assert all(Path(path).exists() for path in answers[-1]["made"].values())
+    lapsvm("verify", "--out", "RUN", "--json")
+    answers.append(json.loads(capsys.readouterr().out))
     named = set(re.findall(r"`((?:made|figures)\.[\w.]+)`", text())) - OF_A_PERSON
     assert {name for name in named if not any(has(answer, name) for answer in answers)} == set()
     listed = re.findall(r"`made`: ([^.]+)\.", text())[0]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 
 import pytest
@@ -70,6 +71,34 @@ def test_a_file_that_is_lost_is_named_and_made_again(run_copy, command, refused,
     assert command("run", "--out", run_copy, "--quiet").status == 0
     assert made(run_copy) == before
     assert command("verify", "--out", run_copy).status == 0
+
+
+def test_programs_get_the_damaged_and_lost_files_and_one_line(run_copy, command, refused):
+    shard, model = run_copy / "shards" / "trainval" / "0000001.safetensors", run_copy / "models" / "six.safetensors"
+    flip(shard, -1)
+    (run_copy / "shards" / "test" / "0000000.safetensors").unlink()
+    model.write_bytes(model.read_bytes()[:300])
+    said = command("verify", "--out", run_copy, "--json")
+    assert said.status == 2
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("lapsvm: 2 of ")
+    answer = json.loads(said.out)
+    figures = answer["figures"]
+    assert figures["damaged"].keys() == {str(shard), str(model)}
+    assert all(path in reason for path, reason in figures["damaged"].items())
+    assert (figures["lost"], figures["removed"]) == ([str(run_copy / "shards/test/0000000.safetensors")], [])
+    assert answer["next"] == f"lapsvm verify --out {run_copy} --remove"
+    removed = command(*shlex.split(answer["next"])[1:], "--json")
+    assert removed.status == 0, removed
+    assert json.loads(removed.out)["figures"] == {**figures, "removed": [str(shard), str(model)]}
+    lost = command("verify", "--out", run_copy, "--json")
+    assert (lost.status, lost.err.count("\n")) == (2, 1)
+    answer = json.loads(lost.out)
+    assert len(answer["figures"]["lost"]) == 3
+    assert answer["figures"]["damaged"] == {}
+    assert answer["next"] == f"lapsvm run --out {run_copy}"
+    shutil.rmtree(run_copy)
+    assert "holds neither shards nor models" in refused("verify", "--out", run_copy, "--json")
 
 
 def test_a_copy_without_shards_is_whole_and_works(run_copy, command):
