@@ -81,8 +81,8 @@ def _figures(
     """Return what the answer says of the files, by absolute paths."""
     return {
         "intact": n_intact,
-        "damaged": {str(path.resolve()): reason for path, reason in failures},
-        "lost": [str(path.resolve()) for path in lost],
+        "damaged": {str(path.absolute()): reason for path, reason in failures},
+        "lost": [str(path.absolute()) for path in lost],
         "removed": [str(path.resolve()) for path in removed],
     }
 
