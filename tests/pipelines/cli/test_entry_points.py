@@ -5,13 +5,13 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.verbs import main
 from PIL import Image
 
 from lapsvm.catalog import open_dataset
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features import open_extractor
 from lapsvm.objectness import open_objectness
-from lapsvm.pipelines.commands.verbs import main
 from lapsvm.windows import methods, propose
 
 PICTURE = np.zeros((20, 30, 3), np.uint8)
