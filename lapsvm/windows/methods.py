@@ -110,7 +110,7 @@ def whole_boxes(method: str, boxes: ArrayLike) -> Array:
 @cache
 def _find_point(method: str) -> EntryPoint:
     """Return the entry point of a source of another package; OptionError if there is none."""
-    return find_point(ENTRY_POINTS, f"method {method!r}", method, METHODS)
+    return find_point(ENTRY_POINTS, f"method {method!r}", method, sorted(METHODS))
 
 
 @cache
