@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.results.maps.objectness_maps import open_recorded
 from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.shards import normal as normal_room
 
 from lapsvm.catalog import read_image
@@ -162,10 +163,11 @@ def test_verify_reads_it(tmp_path, fit, command):
     assert "normal.safetensors" in done.err
 
 
-class Says:
+class Says(Reporter):
     """What is said to a user."""
 
     def __init__(self):
+        super().__init__(quiet=True)
         self.lines = []
 
     def say(self, line):
