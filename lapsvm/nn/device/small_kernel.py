@@ -133,7 +133,7 @@ def solve(
     ordered, code, sample = _sort(usable, code, sample, floats, ints, BLOCK, J)
     n_pos, n_neg = tl.sum((code == 1).to(tl.int32), axis=0), tl.sum((code == 2).to(tl.int32), axis=0)
     both = (n_pos > 0) & (n_neg > 0)
-    is_pos, is_neg = (code == 1) & both, (code == 2) & both
+    is_pos, is_neg = (code == 1) & (tl.zeros_like(code) < n_neg), (code == 2) & (tl.zeros_like(code) < n_pos)
     i, j = tl.cumsum((code == 1).to(tl.int32), axis=0), tl.cumsum((code == 2).to(tl.int32), axis=0)
     centre = tl.sum(tl.where(is_pos & (i == n_pos), ordered, 0.0), axis=0)
     score = tl.where(is_pos | is_neg, ordered - centre, 0.0)
