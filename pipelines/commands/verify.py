@@ -46,7 +46,8 @@ def verify(options: dict[str, Any]) -> Outcome:
             intact = list(picture_checks(run, options["root"], {path for path, _ in failures}))
             failures += failed_checks(reporter, "verify pictures", intact, thread_count(options))
         lost = lost_files(run)
-        say = _say_nothing if is_wanted() else reporter.say  # the answer has the files, and a failure is one line
+        # an answer has the files, and a failure is one line
+        say = (Reporter(quiet=True) if is_wanted() else reporter).say
         for path in lost:
             say(f"{path} is not there: it was lost, or the command that makes it was interrupted.")
         gone = list(lost)
@@ -85,7 +86,3 @@ def _figures(
         "lost": [str(path.absolute()) for path in lost],
         "removed": [str(path.resolve()) for path in removed],
     }
-
-
-def _say_nothing(_: str) -> None:
-    """Take the place of a reporter's `say`."""

@@ -81,7 +81,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
     with run.lock(command), cluster as context.cluster:
         check_outputs(context)
-        with _taken_verdicts(context, options.get("verdicts")):
+        with _taken_verdicts(context, options["verdicts"]) if options.get("verdicts") else nullcontext():
+            _ = context.verdicts  # read before the first stage: training takes them
             if names[0] not in FIRST_STAGES and places:
                 run.save_settings(old.with_values(places), context.command_line)
             run_stage(names[0], context)
@@ -93,21 +94,19 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
 
 
 @contextmanager
-def _taken_verdicts(context: RunContext, given: Path | None) -> Iterator[None]:
+def _taken_verdicts(context: RunContext, given: Path) -> Iterator[None]:
     """Take the verdicts of a file into the run while its first stage runs; if that fails the run's own stay."""
     file = context.run.verdicts_file
-    before = file.read_bytes() if given is not None and file.is_file() else None
+    before = file.read_bytes() if file.is_file() else None
     try:
-        if given is not None:
-            context.merge_verdicts(given)
-        _ = context.verdicts  # read before the stage: training takes them
+        context.merge_verdicts(given)
         yield
     except LapsvmError:
-        if before is not None and file.read_bytes() != before:
-            write_atomically(file, before)
-        elif before is None and given is not None:
+        if before is None:
             context.run.remove([file])
             context.run.files.forget([file])
+        elif file.read_bytes() != before:
+            write_atomically(file, before)
         raise
 
 

@@ -1,8 +1,9 @@
 """Pictures that are copies of others: labelled differently, or in the training set and in another one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
@@ -35,6 +36,12 @@ def copy_sentences(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[Image
     return [*_contradictions(same), *_copies(pictures, sets, expression)]
 
 
+def groups_of(records: Sequence[ImageRecord], pictures: Iterable[Hashed], *expressions: str) -> Index:
+    """Return the group (n,) of every record, see `run.groups`, by the hashes of those pictures that have one."""
+    digests = {id(record): digest for record, digest in pictures}
+    return picture_groups(records, [digests.get(id(record), "") for record in records], *expressions)
+
+
 def _contradictions(groups: Sequence[Sequence[ImageRecord]]) -> Iterator[str]:
     """Yield a sentence on pictures with the same pixels and different labels, if there are some."""
     pairs = []
@@ -52,14 +59,12 @@ def _contradictions(groups: Sequence[Sequence[ImageRecord]]) -> Iterator[str]:
 
 def _copies(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> Iterator[str]:
     """Yield a sentence on copies, and on pictures of other sets that a model has seen under another name."""
-    digests = {id(record): digest for record, digest in pictures}
     records, n_trained = [*chain.from_iterable(sets.values())], len(next(iter(sets.values())))
-    hashes = [digests.get(id(record), "") for record in records]
-    copies = [records[row].id for row, first in enumerate(picture_groups(records, hashes)) if row != first]
+    copies = [records[row].id for row, first in enumerate(groups_of(records, pictures)) if row != first]
     by = "by their pixels or by Roboflow's names of versions"
     for sentence in counted(copies, f"are copies of others, {by}"):
         yield f"pictures: {sentence}. Held-out figures keep copies in one fold."
-    seen = picture_groups(records, hashes, expression)[n_trained:] < n_trained
+    seen = groups_of(records, pictures, expression)[n_trained:] < n_trained
     known = [record.id for record, is_seen in zip(records[n_trained:], seen, strict=True) if is_seen]
     objects = ", or show their objects" if expression else ""
     for sentence in counted(known, f"of other sets are copies of training pictures{objects}"):

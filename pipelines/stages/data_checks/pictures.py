@@ -13,12 +13,11 @@ from lapsvm.features import ShardHeader, read_header
 from ...context import RunContext, stored_sizes
 from ...fitting.selection import check_folds
 from ...run.dataset import label_vector
-from ...run.groups import picture_groups
 from ...settings.limits import counted, listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
 from ...shards.windows import anew_command, resized_pictures
-from .copies import Hashed, copy_sentences
+from .copies import Hashed, copy_sentences, groups_of
 from .nothing import Checked, nothing_sentences, refuse_nothing
 from .summary import LISTED, misspellings, summary_sentences, too_small_classes
 
@@ -127,9 +126,7 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
 
 def _check_groups(context: RunContext, records: Sequence[ImageRecord], hashed: Sequence[Hashed]) -> None:
     """Raise OneClassError if folds choose constants and a class has too few pictures when copies count once."""
-    digests = {id(record): digest for record, digest in hashed}
-    hashes = [digests.get(id(record), "") for record in records]
-    groups = picture_groups(records, hashes, context.settings.data.group)
+    groups = groups_of(records, hashed, context.settings.data.group)
     if len(set(groups.tolist())) < len(records):
         labels = {name: label_vector(records, name) for name in context.data.classes}
         check_folds(context.settings, labels, groups)
