@@ -16,6 +16,18 @@ KINDS = ("ap", "ndcg", "auc", "mrr", "pos_at_top")
 
 
 @triton.jit
+def _as_float64(number):
+    """Return numbers in float64: Triton before 3.3 converts halves only from and to float32."""
+    return number if number.dtype.is_fp64() else number.to(tl.float32).to(tl.float64)
+
+
+@triton.jit
+def _as_stored(number, pointer):
+    """Return float64 numbers in the type of a pointer (see `_as_float64`)."""
+    return number if pointer.dtype.element_ty.is_fp64() else number.to(tl.float32).to(pointer.dtype.element_ty)
+
+
+@triton.jit
 def _gain(KIND: tl.constexpr, j, i, n_pos, n_neg, table, inside):
     """P N / 2 d_j(i); `table` holds D(0), D(1), ... and n_pos is divided by C for NDCG."""
     if KIND == AP:
@@ -148,7 +160,7 @@ def _totals(running, row, n):
 def _scaled(values, at, scale_bits, inside):
     """Return scores in float64 times the scale, which comes by its bits, for numbers come as float32."""
     scale = scale_bits.to(tl.int64).to(tl.float64, bitcast=True)
-    return tl.load(values + at, mask=inside, other=0.0).to(tl.float64) * scale
+    return _as_float64(tl.load(values + at, mask=inside, other=0.0)) * scale
 
 
 @triton.jit(do_not_specialize=["n", "tiles", "scale_bits"])
@@ -299,4 +311,4 @@ def spread(
         factor *= tl.load(weights + row)
     sample = tl.load(order + row * n + slot, mask=inside, other=0)
     slope = tl.where(is_pos | is_neg, slope * factor, 0.0)
-    tl.store(gradient + row * row_step + sample * sample_step, slope.to(gradient.dtype.element_ty), mask=inside)
+    tl.store(gradient + row * row_step + sample * sample_step, _as_stored(slope, gradient), mask=inside)

@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from lapsvm.nn.device.kernels import _as_factor, _bound, _delta, _gain
+from lapsvm.nn.device.kernels import _as_factor, _as_float64, _as_stored, _bound, _delta, _gain
 
 _NOT_SPECIAL = ["n", "n_columns", "ignored", "scale_bits"]
 
@@ -36,7 +36,8 @@ def _codes(
     elif MASK == 2:
         counted &= tl.load(mask + sample * n_columns + row, mask=inside, other=0) != 0
     at = sample if CLASSES else sample * n_columns + row
-    label = tl.load(labels + at, mask=inside, other=0).to(tl.int64 if WHOLE else tl.float64)
+    label = tl.load(labels + at, mask=inside, other=0)
+    label = label.to(tl.int64) if WHOLE else _as_float64(label)
     if IGNORING:
         counted &= label != ignored
     if CLASSES:
@@ -120,7 +121,7 @@ def solve(
     sample = tl.arange(0, BLOCK)
     inside = sample < n
     scale = scale_bits.to(tl.int64).to(tl.float64, bitcast=True)
-    score = tl.load(scores + sample * n_columns + row, mask=inside, other=0.0).to(tl.float64) * scale
+    score = _as_float64(tl.load(scores + sample * n_columns + row, mask=inside, other=0.0)) * scale
     code, unusable = _codes(
         labels, mask, groups, row, tl.program_id(1), sample, inside, n_columns, ignored,
         WHOLE, CLASSES, MASK, IGNORING, GROUPS,
@@ -159,7 +160,7 @@ def solve(
     slope = -scale * ((unit_high + spoilt) * high - (unit_plain + spoilt) * plain)
     slope = tl.where((code == 1) | (code == 2), tl.where(both, slope, 0.0) + spoilt, 0.0)
     at = gradient + sample * n_columns + row
-    tl.store(at, slope.to(gradient.dtype.element_ty), mask=code > 0)
-    tl.store(values + ranking, (tl.where(both, value, 0.0) + spoilt).to(values.dtype.element_ty))
+    tl.store(at, _as_stored(slope, gradient), mask=code > 0)
+    tl.store(values + ranking, _as_stored(tl.where(both, value, 0.0) + spoilt, values))
     exists = tl.sum((code > 0).to(tl.int32), axis=0) > 0
     tl.store(state + ranking, tl.where(bad, 2, tl.where(exists, both.to(tl.int32), -1)))

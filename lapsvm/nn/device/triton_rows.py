@@ -57,7 +57,7 @@ def solve_rows(rows: Tensor, scale: float, targets: Targets, form: ClosedForm, b
     counted = order if targets.counted is None else targets.counted.contiguous()
     kernels.mark[(n_rows * tiles,)](
         order, targets.positive.contiguous(), counted, packed, n, tiles,
-        MASKED=targets.counted is not None, BLOCK=_BLOCK,
+        MASKED=targets.counted is not None, BLOCK=_BLOCK, enable_fp_fusion=False,
     )  # fmt: skip
     running = packed.view(-1).cumsum(0)
     positives, negatives = values.new_empty((2, n_rows, n), dtype=torch.float64)
@@ -65,7 +65,8 @@ def solve_rows(rows: Tensor, scale: float, targets: Targets, form: ClosedForm, b
     ranks, swapped = order.new_empty((2, n_rows, n), dtype=torch.int32)
     bits = bits_of(scale)
     kernels.pack[(n_rows * tiles,)](
-        values, running, positives, negatives, n_pos, n_neg, n, tiles, bits, BLOCK=_BLOCK
+        values, running, positives, negatives, n_pos, n_neg, n, tiles, bits, BLOCK=_BLOCK,
+        enable_fp_fusion=False,
     )  # fmt: skip
     tables = discount_tables(form, n, positives)
     flags = {"VIOLATED": bound != "delta", "PREDICTED": bound != "hinge"}
@@ -76,13 +77,15 @@ def solve_rows(rows: Tensor, scale: float, targets: Targets, form: ClosedForm, b
     kernels.measure[(n_rows * tiles,)](
         values, running, positives, ranks, unusable, order, *tables, swapped, partial, n,
         tiles, bits, KIND=kernels.KINDS.index(form.name), CHECKED=targets.unusable is not None,
-        STEPS=n.bit_length(), BLOCK=_BLOCK, **flags,
+        STEPS=n.bit_length(), BLOCK=_BLOCK, enable_fp_fusion=False, **flags,
     )  # fmt: skip
     sums, units = (
         values.new_empty((n_rows, 1), dtype=torch.float64),
         values.new_empty((n_rows, 2), dtype=torch.float64),
     )
-    kernels.finish[(n_rows,)](partial, running, sums, units, state, n, tiles, HINGE=bound == "hinge", **flags)
+    kernels.finish[(n_rows,)](
+        partial, running, sums, units, state, n, tiles, HINGE=bound == "hinge", enable_fp_fusion=False, **flags
+    )  # fmt: skip
     return Rows(sums, state[:, None], order, running, swapped, units, flags)
 
 
@@ -94,7 +97,8 @@ def gradient_of(rows: Rows, scale: float, weights: Tensor | None, like: Tensor) 
     row_step, sample_step = (0, 1) if like.ndim == 1 else (1, n_rows)
     kernels.spread[(n_rows * tiles,)](
         rows.swapped, rows.running, rows.order, rows.units, rows.units if weights is None else weights, gradient, n,
-        tiles, row_step, sample_step, bits_of(scale), WEIGHTED=weights is not None, BLOCK=_BLOCK, **rows.flags,
+        tiles, row_step, sample_step, bits_of(scale), WEIGHTED=weights is not None, BLOCK=_BLOCK,
+        enable_fp_fusion=False, **rows.flags,
     )  # fmt: skip
     return gradient
 
@@ -113,7 +117,9 @@ class Level(NamedTuple):
 def try_kernel(device: torch.device) -> None:
     """Compile and launch a kernel; whatever is missing raises an error."""
     order = torch.zeros((1, 1), dtype=torch.int64, device=device)
-    kernels.mark[(1,)](order, order, order, torch.empty_like(order), 1, 1, MASKED=False, BLOCK=16)
+    kernels.mark[(1,)](
+        order, order, order, torch.empty_like(order), 1, 1, MASKED=False, BLOCK=16, enable_fp_fusion=False
+    )
 
 
 def find_levels(form: ClosedForm, tables: tuple[Tensor, Tensor], level: Level, grouped: bool) -> None:
@@ -128,7 +134,7 @@ def find_levels(form: ClosedForm, tables: tuple[Tensor, Tensor], level: Level, g
         tiles = -(-(n // stride) // at_once)
         kernels.level[(n_rows * tiles,)](
             *level, *tables, n, stride, before, tiles,
-            KIND=kernels.KINDS.index(form.name), GROUPED=grouped, J=at_once, R=candidates,
+            KIND=kernels.KINDS.index(form.name), GROUPED=grouped, J=at_once, R=candidates, enable_fp_fusion=False,
         )  # fmt: skip
         before = stride
 

@@ -71,7 +71,7 @@ def solve_small(batch: SmallBatch, scale: float, form: ClosedForm, bound: str) -
         WHOLE=not labels.dtype.is_floating_point, CLASSES=labels.shape != scores.shape,
         MASK=0 if mask is None else mask.ndim if n_columns > 1 else 1, IGNORING=batch.ignore_index is not None,
         GROUPS=0 if batch.groups is None else 1 if batch.n_groups >= 0 else 2, BLOCK=block, J=16,
-        num_warps=8 if block > 256 else 4,
+        num_warps=8 if block > 256 else 4, enable_fp_fusion=False,
     )  # fmt: skip
     return Small(values, state, gradient)
 
