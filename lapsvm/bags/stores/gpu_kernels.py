@@ -46,7 +46,7 @@ def tiling(itemsize: int, columns: int) -> Tiling:
     """Return the tiling for windows of this size of a number, and this number of weight vectors, rounded up."""
     if itemsize == 4:
         return Tiling(128, 32, 4, 3) if columns <= 32 else Tiling(128, 32, 8, 3)
-    return Tiling(128, 64, 4, 3) if columns <= 64 else Tiling(128, 64, 8, 3)
+    return Tiling(128, 64, 4, 3)
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,7 @@ def candidates(
         STRIDE=windows.stride(0), PADDED=padded, COLUMNS=columns, PARTS=parts, SINGLE=windows.dtype == torch.float32,
         WIDE=windows.device.type == "cpu", MASKED=len(sections.excluded) > 0, SLOTS=SLOTS, ROWS=tile.rows,
         FEATURES=tile.features, num_warps=tile.warps, num_stages=tile.stages,
+        enable_fp_fusion=False,
     )  # fmt: skip
     return kept
 
@@ -352,6 +353,13 @@ def score_rows(torch: Any, windows: Any, rows: Any, weights: Any) -> Any:
             PAIRS=_PAIRS, num_warps=4, enable_fp_fusion=False,
         )  # fmt: skip
     return scores
+
+
+def try_kernel(torch: Any, device: str) -> None:
+    """Compile and launch a kernel; whatever is missing raises an error."""
+    windows = torch.zeros((1, 8), dtype=torch.float16, device=device)
+    rows, weights = torch.zeros(1, dtype=torch.int64, device=device), torch.zeros(8, dtype=torch.float64, device=device)
+    score_rows(torch, windows, rows, weights)
 
 
 @triton.jit(do_not_specialize=["n_rows"])  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ tensor cores add (see `gpu_weights`).
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from os import environ
 from typing import Any, NamedTuple
@@ -27,8 +27,9 @@ from lapsvm.features.extractors.torch_running import load_torch
 TILE_BYTES = 1 << 28
 """Memory for what passes compute at once beside the windows."""
 
-MOST_COLUMNS = 128
-"""Most weight vectors that windows are multiplied by at once."""
+MOST_COLUMNS = 64
+"""Most weight vectors that windows are multiplied by at once: more exceed a program's registers on any card, and its
+memory on smaller ones."""
 
 Answer = tuple[Index, Float64]
 
@@ -49,13 +50,30 @@ def _stride(store: Store) -> int:
 
 
 def has_kernels(device: str) -> bool:
-    """Return whether the kernels run on a device: Triton is there, and NVIDIA's tensor cores or its interpreter."""
+    """Return whether the kernels run on a device: Triton, a compiler for its launchers, and NVIDIA's tensor cores.
+
+    Or Triton's interpreter, on a processor.
+    """
     if find_spec("triton") is None:
         return False
     if not device.startswith("cuda"):
         return environ.get("TRITON_INTERPRET") == "1"
+    return _can_launch(device)
+
+
+@cache
+def _can_launch(device: str) -> bool:
     torch = load_torch(f"device {device}")
-    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= _CAPABILITY
+    if torch.version.hip is not None or torch.cuda.get_device_capability(device) < _CAPABILITY:
+        return False
+    from lapsvm.bags.stores.gpu_kernels import try_kernel
+
+    try:
+        with torch.cuda.device(device):
+            try_kernel(torch, device)
+    except Exception:  # noqa: BLE001 - whatever Triton lacks, torch's operations do without it
+        return False
+    return True
 
 
 class Columns(NamedTuple):
