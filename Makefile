@@ -29,7 +29,7 @@ OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/dete
   tests/report tests/windows tests/pipelines/cli tests/pipelines/commands tests/pipelines/results tests/pipelines/run \
   tests/pipelines/settings tests/pipelines/verdicts
 
-.PHONY: help demo test fuzz lint docs asan-test tsan-test wheel-test test-oldest wheels forge-wheels release-check clean
+.PHONY: help demo test fuzz lint docs asan-test tsan-test wheel-test card-test triton-test test-oldest wheels forge-wheels release-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,18 @@ tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under
 	LAPSVM_SANITIZE=thread $(PIP) install --no-build-isolation --no-deps --target build/tsan-site .
 	$(call preload,tsan) TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1" PYTHONPATH=build/tsan-site \
 	  LAPSVM_EXPECT_SITE=tsan-site OPENBLAS_NUM_THREADS=1 setarch -R $(BIN)/pytest tests/test_build.py tests/test_threads.py
+
+# with two GPUs that torch only seems to see: an operation on tensors of two devices is an error there, as on real ones
+card-test: $(VENV)/installed-dev  ## the code for GPUs where there is none
+	PRETENDED_CARDS=2 $(BIN)/python -m pytest $(PARALLEL) -p tests.pretended_card tests/features/test_on_device.py \
+	  tests/features/test_torch_refusals.py tests/features/warped tests/bags/gpu
+
+TRITON ?= 3.8.0
+triton-test: $(VENV)/installed-dev  ## the kernels for GPUs in Triton's interpreter, and compiled for cards; downloads Triton (Linux)
+	rm -rf build/triton
+	$(PIP) install --no-deps --target build/triton triton==$(TRITON)
+	TRITON_INTERPRET=1 PYTHONPATH=build/triton $(BIN)/pytest $(PARALLEL) tests/bags/gpu/test_gpu_kernels.py \
+	  tests/bags/gpu/test_kernels_for_cards.py tests/nn/test_device_ways.py
 
 wheel-test: $(VENV)/installed-dev  ## the package's own tests against the built wheel in a fresh environment
 	rm -rf build/wheel build/wheel-venv

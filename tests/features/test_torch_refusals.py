@@ -137,7 +137,7 @@ def test_a_map_that_is_not_finite_is_refused(nets):
 
 
 def test_memory_that_is_too_small_for_a_picture_is_a_sentence(nets):
-    pooled = open_extractor("torch:tiny_nets:starving?size=96")
+    pooled = open_extractor("torch:tiny_nets:starving?size=96", device="cpu")
     with pytest.raises(
         DataError,
         match=r"^network tiny_nets:starving needs more memory than device cpu has for a picture of 64 x 96; give",

@@ -135,7 +135,7 @@ def test_the_output_is_chosen_where_there_are_several():
 )
 def test_what_cannot_be_warped_is_refused(text, error, sentence):
     with pytest.raises(error, match=sentence):
-        open_extractor(f"torch:tiny_alexnet:{text}")
+        open_extractor(f"torch:tiny_alexnet:{text}", device="cpu")
 
 
 @pytest.mark.usefixtures("tiny")
@@ -150,7 +150,7 @@ def test_numbers_that_are_not_finite_are_refused():
 def test_a_network_that_is_slow_on_the_processor_says_so(monkeypatch):
     monkeypatch.setattr(warped, "SLOW", 0.0)
     with pytest.warns(UserWarning, match=r"^network tiny_alexnet:net takes about \d+ ms .* s for 2,000 windows"):
-        open_extractor(NET)
+        open_extractor(NET, device="cpu")
 
 
 def test_a_network_on_a_gpu_is_not_measured(monkeypatch):
