@@ -77,7 +77,7 @@ tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under
 
 # with two GPUs that torch only seems to see: an operation on tensors of two devices is an error there, as on real ones
 card-test: $(VENV)/installed-dev  ## the code for GPUs where there is none
-	PRETENDED_CARDS=2 $(BIN)/python -m pytest $(PARALLEL) -p tests.pretended_card tests/features/test_on_device.py \
+	PRETENDED_CARDS=2 $(BIN)/python -m pytest $(PARALLEL) -p tests.twins.pretended_card tests/features/test_on_device.py \
 	  tests/features/test_torch_refusals.py tests/features/warped tests/bags/gpu
 
 TRITON ?= 3.8.0

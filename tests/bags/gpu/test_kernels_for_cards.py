@@ -22,7 +22,7 @@ RANKINGS = {"solve", "mark", "pack", "level", "measure", "finish", "spread"}
 def test_every_kernel_compiles_and_fits_into_a_programs_memory(capability, tmp_path):
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels_for_cards", str(capability)],
+        [sys.executable, "-m", "tests.twins.kernels_for_cards", str(capability)],
         cwd=Path(__file__).parents[3],
         env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A plugin for pytest that pretends torch sees GPUs (``python -m pytest -p tests.pretended_card PATH``).
+"""A plugin for pytest that pretends torch sees GPUs (``python -m pytest -p tests.twins.pretended_card PATH``).
 
 The numbers of a pretended GPU's tensors lie in the processor's memory, and torch's own operations compute with them.
 But as on a real one, an operation on tensors of two devices is an error, and NumPy cannot read a tensor that has not

@@ -1,4 +1,4 @@
-"""Compiles Triton's kernels for a GPU that need not be there: ``python -m tests.kernels_for_cards 80``.
+"""Compiles Triton's kernels for a GPU that need not be there: ``python -m tests.twins.kernels_for_cards 80``.
 
 The number is NVIDIA's compute capability without its point. Nothing is launched: the ways to solve a batch and the pass
 over windows are called as ever, on tensors of the processor, and what they would launch is compiled to machine code
