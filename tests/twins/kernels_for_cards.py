@@ -2,7 +2,7 @@
 
 The number is NVIDIA's compute capability without its point. Nothing is launched: the ways to solve a batch and the pass
 over windows are called as ever, on tensors of the processor, and what they would launch is compiled to machine code
-instead. Writes a JSON object: for each kernel, the bytes of shared memory of each variant.
+instead. Writes a JSON object: for each kernel, the bytes of shared memory of each variant by its hash.
 """
 
 import json
@@ -27,8 +27,7 @@ from lapsvm.nn.device.ways import DeviceCall, DeviceOptions
 from lapsvm.ranking.losses import NAMED
 
 LOSSES = ("ap", "ndcg", "auc", "pos_at_top", "mrr")
-SHARED = defaultdict(list)
-SEEN = set()
+SHARED = defaultdict(dict)
 
 
 class Card:
@@ -55,10 +54,8 @@ def compile_only(self, *args, plain=JITFunction.run, warmup=True, **options):
         kernel = plain(self, *args, warmup=True, **options)
     except Exception as error:  # its message is the whole kernel
         raise SystemExit(f"{self.fn.__name__} does not compile with {options}: {error.__cause__ or error}") from error
-    if kernel.hash not in SEEN:
-        SEEN.add(kernel.hash)
-        assert kernel.asm["cubin"]
-        SHARED[self.fn.__name__].append(kernel.metadata.shared)
+    assert kernel.asm["cubin"]
+    SHARED[self.fn.__name__][kernel.hash] = kernel.metadata.shared
     return kernel
 
 

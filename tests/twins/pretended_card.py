@@ -23,7 +23,6 @@ MEMORY = 64 << 30
 COUNTS = Counter()
 """Operations on the cards, and how often the processor waited for a number or a copy of theirs."""
 
-_MAY_MIX = {"aten::copy_", "aten::_to_copy", "aten::index.Tensor"}
 _here = threading.local()
 
 
@@ -119,7 +118,7 @@ def _checked(name, args, kwargs):
     tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
     cards = {tensor.card for tensor in tensors if isinstance(tensor, CardTensor)}
     others = any(tensor.ndim for tensor in tensors if not isinstance(tensor, CardTensor))
-    if name not in _MAY_MIX and (len(cards) > 1 or (cards and others)):
+    if len(cards) > 1 or (cards and others):
         raise RuntimeError(f"Expected all tensors to be on the same device, but {name} got {cards} and others")
     return cards
 

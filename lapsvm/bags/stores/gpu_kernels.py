@@ -149,13 +149,11 @@ def best_windows(torch: Any, windows: Any, lengths: Any, sections: Sections, wei
     return index, score
 
 
-def candidates(
-    torch: Any, windows: Any, lengths: Any, sections: Sections, weights: DeviceWeights, tile: Tiling | None = None
-) -> Kept:
-    """Return what sections keep, by one reading of their windows (see `best_windows`), tiled as `tile` says."""
+def candidates(torch: Any, windows: Any, lengths: Any, sections: Sections, weights: DeviceWeights) -> Kept:
+    """Return what sections keep, by one reading of their windows (see `best_windows`)."""
     k, n_sections = len(weights.exact), len(sections.table)
     parts, columns, padded = weights.parts.shape
-    tile = tiling(windows.element_size(), columns) if tile is None else tile
+    tile = tiling(windows.element_size(), columns)
     kinds = torch.float32, torch.float32, torch.int32, torch.int32
     shapes = (n_sections, k), (n_sections,), (n_sections, k), (n_sections, k, SLOTS)
     kept = Kept(*map(partial(_empty, torch, windows.device), shapes, kinds))
