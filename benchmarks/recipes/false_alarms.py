@@ -1,7 +1,8 @@
 """False alarms wanted and got: `python benchmarks/recipes/false_alarms.py RUN PICTURES...`.
 
 For several shares of false alarms the threshold of `lapsvm threshold` is chosen on RUN's held-out pictures of no class.
-RUN has a threshold: its verdicts, of best windows or of whole pictures too, are what is compared.
+RUN has a threshold: its verdicts, of best windows or of whole pictures too, are what is compared. Its good pictures are
+in no groups.
 PICTURES are new pictures that show no class either, files or folders at any depth, searched as `lapsvm predict` does.
 Where k - 1 of n held-out pictures lie above the threshold, the number of m new ones like them that do is beta-binomial
 with (m, k, n + 1 - k): V. Vovk, "Conditional validity of inductive conformal predictors", 2012, section 3. The table
@@ -23,6 +24,7 @@ from lapsvm.pipelines.commands.drawing.files import picture_files
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results.alarms import calibrated_detectors, joined_probabilities, known_held_out
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
+from lapsvm.pipelines.run.groups import n_groups
 from lapsvm.pipelines.run.progress import Reporter
 from scipy.stats import betabinom
 
@@ -57,6 +59,8 @@ def held_out(folder: Path) -> np.ndarray:
     detectors = calibrated_detectors(stored)
     known = known_held_out(stored.folder, detectors)
     found = joined_probabilities(known, detectors, learn_whole_pictures(stored, known, Reporter(True)))
+    if n_groups(found.groups(stored, stored.train_set), found.is_ok) < found.is_ok.sum():
+        raise InputError(f"run {folder} has pictures in groups, whose alarms are not beta-binomial.")
     return np.asarray(found.best[found.is_ok])
 
 

@@ -6,6 +6,10 @@ without a class, the threshold lies just above the one that floor(share (n + 1))
 to have any rank among them, so it alarms with at most the wanted probability, whatever the models and their
 calibrations are worth: a conformal quantile (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random
 World, 2005). With n pictures no rate below 1 / (n + 1) can be promised.
+
+Of pictures in groups, as several of one product, n is the number of groups, and a picture counts as its share of its
+group: the promise is that of a picture of a new group (Y. Lee, R. F. Barber and R. Willett, Distribution-free Inference
+with Hierarchical Data, 2023).
 """
 
 import json
@@ -17,12 +21,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import as_floats, as_number
+from lapsvm.arrays import Index, as_floats, as_number
 from lapsvm.detection.detector import Detector
 from lapsvm.detection.whole_pictures import PictureModel
-from lapsvm.errors import InputError, ModelFileError
+from lapsvm.errors import InputError, ModelFileError, ShapeError
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 
 FILE = "threshold.json"
@@ -71,20 +75,34 @@ class Share:
     Attributes
     ----------
     alarms, of : int
+    independent : float, optional
+        So many pictures on their own would tell as much, where some are in groups.
     """
 
     alarms: int
     of: int
+    independent: float | None = None
+
+    @classmethod
+    def among(cls, alarms: ArrayLike, groups: ArrayLike) -> Self:
+        """Return the share of pictures that alarm (n,), which are in groups (n,)."""
+        flags = np.asarray(alarms, bool)
+        members = _members(groups, len(flags))
+        alone = len(members) == len(flags)
+        return cls(int(flags.sum()), len(flags), None if alone else independent_pictures(flags, members))
 
     @property
     def interval(self) -> tuple[float, float]:
         """The interval of the share at 95 %: C. J. Clopper and E. S. Pearson (1934), of any share for no picture."""
-        return clopper_pearson(self.alarms, self.of)
+        if self.independent is None:
+            return clopper_pearson(self.alarms, self.of)
+        return clopper_pearson(self.independent * self.alarms / self.of, self.independent)
 
     def row(self) -> dict[str, Any]:
         """Return the entry of the file."""
         low, high = self.interval
-        return {"alarms": self.alarms, "of": self.of, "low": low, "high": high}
+        known = {} if self.independent is None else {"independent": self.independent}
+        return {"alarms": self.alarms, "of": self.of, "low": low, "high": high, **known}
 
     def __str__(self) -> str:
         if not self.of:
@@ -93,7 +111,7 @@ class Share:
         return f"{self.alarms:,} of {self.of:,} ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
-def clopper_pearson(count: int, of: int) -> tuple[float, float]:
+def clopper_pearson(count: float, of: float) -> tuple[float, float]:
     """Return the exact interval of a share, `count` of `of` independent pictures, at `LEVEL`."""
     from scipy.special import betaincinv
 
@@ -101,6 +119,31 @@ def clopper_pearson(count: int, of: int) -> tuple[float, float]:
     low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
     return low, high
+
+
+def independent_pictures(alarms: NDArray[np.bool_], members: Sequence[Index]) -> float:
+    """Return how many independent pictures tell as much of the share that alarms as pictures in groups do.
+
+    E. L. Korn and B. I. Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive Counts
+    Estimated from Survey Data, 1998: the number by which the share varies as it does between groups, smaller the fewer
+    groups there are, and at most n. Of a share of 0 or 1, where nothing varies, it is the number of groups.
+
+    Parameters
+    ----------
+    alarms : (n,) bool
+    members : sequence of G arrays of int
+        The pictures of each group.
+    """
+    from scipy.special import stdtrit
+
+    n, n_groups, share = len(alarms), len(members), float(alarms.mean())
+    if n_groups == 1 or share in (0, 1):
+        return float(n_groups)
+    excess = np.array([(alarms[rows] - share).sum() for rows in members])
+    variance = n_groups / (n_groups - 1) * float(excess @ excess) / n**2
+    tail = 1 - (1 - LEVEL) / 2
+    known = (stdtrit(n - 1, tail) / stdtrit(n_groups - 1, tail)) ** 2
+    return min(float(n), float(known) * share * (1 - share) / variance) if variance else float(n)
 
 
 @dataclass(frozen=True)
@@ -186,7 +229,7 @@ class AlarmThreshold:
         return cls(probability, share, models, held_out, tested, pictures)
 
 
-def choose_threshold(probabilities: ArrayLike, max_false_alarms: float) -> float:
+def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: ArrayLike | None = None) -> float:
     """Return the least probability of an alarm that keeps the share of false ones.
 
     Parameters
@@ -195,36 +238,60 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float) -> float
         Of held-out pictures without a class: the highest one of all classes.
     max_false_alarms : float
         In (0, 1).
+    groups : array-like of shape (n,), optional
+        The group of each picture; without it each is on its own.
 
     Returns
     -------
     float
         At most floor(`max_false_alarms` (n + 1)) - 1 of the pictures have this probability or a higher one. It may lie
-        above 1, where no picture alarms.
+        above 1, where no picture alarms. In groups a picture counts as 1 over the number of those in its group, and n
+        is the number of groups.
 
     Raises
     ------
     InputError
         If the share is not in (0, 1), or so many pictures promise none that is so small.
     """
-    values = np.sort(as_floats("probabilities", probabilities, 1))
+    values = as_floats("probabilities", probabilities, 1)
     share = as_number("the share of false alarms", max_false_alarms)
     if not 0 < share < 1:
         raise InputError(f"the share of false alarms must be above 0 and below 1, got {share}.")
-    beyond = math.floor(share * (len(values) + 1) + 1e-9)  # 0.05 of 20 pictures is 1
-    if not beyond:
-        needed = math.ceil(1 / share - 1e-9) - 1
-        raise InputError(
-            f"a share of false alarms of {share:g} needs {needed:,} held-out pictures of no class, "
-            f"got {len(values):,}, which promise {least_share(len(values)):g} at best."
-        )
-    return float(np.nextafter(values[-beyond], np.inf))
+    members = _members(np.arange(len(values)) if groups is None else groups, len(values))
+    budget = share * (len(members) + 1) - 1 + 1e-9  # 0.05 of 20 pictures is 1
+    if budget < 0:
+        raise InputError(_too_few(share, len(members), len(values)))
+    weights = np.empty(len(values))
+    for rows in members:
+        weights[rows] = 1 / len(rows)
+    order = np.argsort(values)[::-1]
+    beyond = int(np.searchsorted(np.cumsum(weights[order]), budget, side="right"))
+    return float(np.nextafter(values[order[beyond]], np.inf))
+
+
+def _members(groups: ArrayLike, n: int) -> list[Index]:
+    """Return the pictures of each group; ShapeError unless every one of n has a group."""
+    numbers = np.asarray(groups)
+    if numbers.shape != (n,):
+        raise ShapeError(f"groups must have one entry per picture, {n:,}, got shape {numbers.shape}.")
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if n else []
+
+
+def _too_few(share: float, n_groups: int, n: int) -> str:
+    """Return the sentence about pictures that promise no share of false alarms that is so small."""
+    needed = math.ceil(1 / share - 1e-9) - 1
+    of = "held-out pictures of no class" if n_groups == n else "groups of held-out pictures of no class"
+    return (
+        f"a share of false alarms of {share:g} needs {needed:,} {of}, "
+        f"got {n_groups:,}, which promise {least_share(n_groups):g} at best."
+    )
 
 
 def least_share(count: int) -> float:
-    """Return the least share of false alarms that so many pictures promise, rounded up to three digits or more.
+    """Return the least share of false alarms that so many pictures or groups promise, up to three digits or more.
 
-    Rounded down it would be refused.
+    It is rounded up: rounded down it would be refused.
     """
     digits = 10.0 ** (2 + len(str(count + 1)))
     return math.ceil(digits / (count + 1) - 1e-9) / digits
@@ -252,4 +319,7 @@ def _share(row: Mapping[str, Any]) -> Share:
     alarms, of = row["alarms"], row["of"]
     if not (isinstance(alarms, int) and isinstance(of, int) and 0 <= alarms <= of < 2**53):
         raise ValueError(f"alarms must be a number of pictures among all, got {alarms!r} of {of!r}")
-    return Share(alarms, of)
+    independent = row.get("independent")
+    if independent is not None and not 0 < (independent := as_number("independent", independent)) <= of:
+        raise ValueError(f"independent must be a number of pictures, got {independent!r} of {of!r}")
+    return Share(alarms, of, independent)

@@ -33,6 +33,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
     from ..context import RunContext
     from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts, tested_detections
     from ..results.whole_pictures import learn_whole_pictures
+    from ..run.groups import n_groups
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     wanted = options["max_false_alarms"]
@@ -46,23 +47,24 @@ def threshold(options: dict[str, Any]) -> Outcome:
         known = verdicts.held_out
         if not known.is_ok.any():
             raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
+        groups = known.groups(context.stored, context.stored.train_set)
         try:
-            probability = choose_threshold(known.best[known.is_ok], wanted)
+            probability = choose_threshold(known.best[known.is_ok], wanted, groups[known.is_ok])
         except InputError as error:
             raise OptionError(f"option --max-false-alarms: {error}") from None
         alarm = AlarmThreshold(
             probability,
             wanted,
             {name: model_hash(detector) for name, detector in detectors.items()},
-            known.shares(probability),
-            {} if verdicts.tested is None else verdicts.tested.shares(probability),
+            known.shares(probability, groups),
+            verdicts.tested_shares(context.stored, probability),
             pictures.stored(context.run, detectors),
         )
         text = alarm.as_text(list(detectors.values()))
         context.run.write(context.run.threshold_file, text)
     figures = {"verdicts": verdicts.any_class(), "best_windows": alone.any_class()}
     if not context.reporter.quiet:
-        _print(alarm)
+        _print(alarm, n_groups(groups, known.is_ok))
         _print_figures(figures, list(alarm.pictures))
     context.reporter.say(
         f"stored in {context.run.threshold_file}: predict --model {context.run.path} uses it, and lapsvm report writes "
@@ -76,8 +78,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
 _FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
 
 
-def _print(alarm: "AlarmThreshold") -> None:
-    """Print how many pictures of each kind raise an alarm, and the rule."""
+def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
+    """Print how many pictures of each kind raise an alarm, and the rule, which `n_groups` of no class made."""
     from lapsvm.detection.alarms import OK, least_share
 
     from ..results.tables import print_rows
@@ -86,10 +88,11 @@ def _print(alarm: "AlarmThreshold") -> None:
     titles = {kind: "of no class" if kind == OK else kind for kind in alarm.held_out}
     rows = [[title, *(str(of.get(kind, "none")) for of in columns.values())] for kind, title in titles.items()]
     count = alarm.held_out[OK].of
+    who, grouped = (f"{count:,}", "") if n_groups == count else (f"{n_groups:,} groups", f", in {n_groups:,} groups,")
     rule = (
         f"a picture raises an alarm if a class has a probability of at least {alarm.probability:.3g}; of new pictures "
-        f"like the {count:,} of no class at most {100 * alarm.max_false_alarms:g} % will ({count:,} can promise "
-        f"{100 * least_share(count):g} % or more)"
+        f"like the {count:,} of no class{grouped} at most {100 * alarm.max_false_alarms:g} % will ({who} can promise "
+        f"{100 * least_share(n_groups):g} % or more)"
     )
     print_rows("pictures that raise an alarm, with intervals at 95 %", ["pictures", *columns], rows, rule,
                has_means=False)  # fmt: skip

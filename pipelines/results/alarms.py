@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.alarms import OK, AlarmThreshold, Share
@@ -40,11 +40,13 @@ class PictureProbabilities:
         Of every class: that of the best box, or of best box and whole picture.
     shown : (n, k) int8
         Labels: 1, -1, or 0 where it is not known.
+    ids : tuple of n str
     """
 
     classes: tuple[str, ...]
     probabilities: Float64
     shown: NDArray[np.int8]
+    ids: tuple[str, ...]
 
     @property
     def best(self) -> Float64:
@@ -56,6 +58,10 @@ class PictureProbabilities:
         """Which pictures show no class, (n,)."""
         return np.asarray((self.shown == -1).all(axis=1))
 
+    def groups(self, stored: StoredRun, set_name: str) -> Index:
+        """Return the groups (n,) of the pictures, which are of a set of a run."""
+        return stored.groups(set_name, self.ids, stored.shards_if_any(set_name))
+
     def any_class(self) -> Row | None:
         """Return how well the highest probability tells pictures of a class from those of none; None without both."""
         labels = np.where(self.is_ok, -1, (self.shown == 1).any(axis=1).astype(np.int8))
@@ -63,11 +69,11 @@ class PictureProbabilities:
             return None
         return {"image_ap": image_average_precision(self.best, labels), "image_auroc": image_auroc(self.best, labels)}
 
-    def shares(self, probability: float) -> dict[str, Share]:
-        """Return how many pictures alarm at a threshold: of no class under "ok", and of each class."""
+    def shares(self, probability: float, groups: Index) -> dict[str, Share]:
+        """Return how many pictures, in groups (n,), alarm at a threshold: of no class under "ok", and of each class."""
         alarms = self.best >= probability
         kinds = {OK: self.is_ok, **{name: self.shown[:, row] == 1 for row, name in enumerate(self.classes)}}
-        return {name: Share(int(alarms[rows].sum()), int(rows.sum())) for name, rows in kinds.items()}
+        return {name: Share.among(alarms[rows], groups[rows]) for name, rows in kinds.items()}
 
 
 def calibrated_detectors(stored: StoredRun) -> dict[str, Detector]:
@@ -111,8 +117,8 @@ def joined_probabilities(
         else detectors[name].probability(scores.score[chosen[name]])
         for name, scores in held_out.items()
     ]  # fmt: skip
-    shown = [one.y[chosen[name]] for name, one in held_out.items()]
-    return PictureProbabilities(tuple(held_out), np.array(columns, np.float64).T, np.array(shown, np.int8).T)
+    shown = np.array([one.y[chosen[name]] for name, one in held_out.items()], np.int8).T
+    return PictureProbabilities(tuple(held_out), np.array(columns, np.float64).T, shown, tuple(ids))
 
 
 def tested_detections(stored: StoredRun) -> Mapping[str, Detections] | None:
@@ -142,7 +148,7 @@ def set_probabilities(
         for name, detector in detectors.items()
     ]
     shown = [[record.labels.get(name, 0) for name in detectors] for record in scored]
-    return PictureProbabilities(tuple(detectors), np.array(columns, np.float64).T, np.array(shown, np.int8))
+    return PictureProbabilities(tuple(detectors), np.array(columns, np.float64).T, np.array(shown, np.int8), tuple(ids))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +165,13 @@ class Verdicts:
 
     held_out: PictureProbabilities
     tested: PictureProbabilities | None
+
+    def tested_shares(self, stored: StoredRun, probability: float) -> dict[str, Share]:
+        """Return what `PictureProbabilities.shares` does of the test set; nothing without one."""
+        tested = self.tested
+        if tested is None:
+            return {}
+        return tested.shares(probability, tested.groups(stored, stored.settings.data.test_set))
 
     def any_class(self) -> dict[str, Row]:
         """Return how well pictures of a class are separated from those of none, "held_out" and "tested" where known."""
@@ -204,8 +217,9 @@ def threshold_command(stored: StoredRun, detectors: Mapping[str, Detector]) -> s
     have_all = all(one.calibration is not None for one in detectors.values())
     if not has_pictures_of_no_class(stored.data, name) or not have_all or OK in classes:
         return ""
-    records = stored.data.records[name]
-    n_good = len(records) - len(positive_pictures(records, classes))
+    shown = positive_pictures(stored.data.records[name], classes)
+    good = [record.id for record in stored.data.records[name] if record.id not in shown]
+    n_good = len(np.unique(stored.groups(name, good, stored.shards_if_any(name))))
     share = max(USUAL_SHARE, math.ceil(100 / (n_good + 1)) / 100)
     folder = shlex.quote(str(stored.folder.path))
     return f"lapsvm threshold --out {folder} --max-false-alarms {share:g}" if share < 1 else ""

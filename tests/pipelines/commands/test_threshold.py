@@ -22,11 +22,15 @@ def inspected_copy(inspected, tmp_path):
 @pytest.fixture
 def mixed_up(inspected_copy):
     """The same with held-out scores that pictures of no class and with a defect share."""
+    return mix_up(inspected_copy)
+
+
+def mix_up(run):
     random = np.random.default_rng(0)
-    for path in (inspected_copy / "heldout").iterdir():
+    for path in sorted((run / "heldout").iterdir()):
         held_out = HeldOut.load(path)
         replace(held_out, score=random.normal(0, 0.2, len(held_out.ids)) + 0.1 * held_out.y).save(path)
-    return inspected_copy
+    return run
 
 
 def stored(run):
@@ -68,6 +72,35 @@ def test_it_says_what_alarms_and_what_the_pictures_can_promise(mixed_up, command
     assert f"stored in {mixed_up}/models/threshold.json" in result.err
     assert "lapsvm report writes it into the page" in " ".join(result.err.split())
     assert command("threshold", "--out", mixed_up, "--quiet").out == ""
+
+
+def test_pictures_of_one_product_count_as_one(product, command, refused, tmp_path):
+    """Names of good pictures that differ in the last digit are of one product: rule and intervals are of products."""
+    run, name_of_product = tmp_path / "RUN", r"good/\d+(?=\d)"
+    options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
+    data = ("--data", "mvtec", "--root", product, "--group", name_of_product)
+    assert command("run", *data, "--out", run, *options).status == 0
+    mix_up(run)
+    good = [name for name, y in zip(*ids_and_labels(run), strict=True) if y < 0]
+    n_products = len({name.split("good/")[1][:-1] for name in good})
+    result = command("threshold", "--out", run, "--max-false-alarms", 0.5)
+    assert result.status == 0, result.err
+    said = f"like the 24 of no class, in {n_products} groups, at most 50 % will ({n_products} groups can promise"
+    assert said in " ".join(result.out.split())
+    alarm = stored(run)
+    values, _ = held_out_best(run)
+    assert sum(value >= alarm.probability for value in values) == alarm.held_out["ok"].alarms > 0
+    assert alarm.held_out["ok"].independent < 24
+    assert alarm.tested["ok"].independent < 12
+    line = refused("threshold", "--out", run, "--max-false-alarms", "0.05")
+    assert f"0.05 needs 19 groups of held-out pictures of no class, got {n_products}" in line
+
+
+def ids_and_labels(run, names=("bar", "spot")):
+    """Return the training pictures, and 1 for those that show a class."""
+    of_class = [HeldOut.load(run / "heldout" / f"{name}.safetensors") for name in names]
+    assert of_class[0].ids == of_class[1].ids
+    return of_class[0].ids, np.maximum(of_class[0].y, of_class[1].y)
 
 
 def test_what_few_pictures_cannot_promise_is_refused(inspected_copy, refused):

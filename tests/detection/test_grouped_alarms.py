@@ -1,0 +1,127 @@
+"""False alarms of pictures in groups: a promise on pictures of new groups, and intervals that count groups."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lapsvm.detection import AlarmThreshold
+from lapsvm.detection.alarms import Share, choose_threshold, clopper_pearson
+from lapsvm.errors import InputError, ModelFileError, ShapeError
+
+GROUPED = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=20, max_size=60)
+SHARES = st.sampled_from([0.05, 0.1, 0.2, 1 / 3, 0.5, 0.9])
+
+
+def flat(groups):
+    """Return the values of lists of groups, and the group of each."""
+    sizes = [len(group) for group in groups]
+    return np.concatenate([np.asarray(group) for group in groups]), np.repeat(np.arange(len(groups)), sizes)
+
+
+def products(random, count, spread=1.0):
+    """Return scores of pictures of `count` products, one to nine of each, which vary more between products."""
+    return [spread * random.normal() + 0.2 * random.normal(size=random.integers(1, 10)) for _ in range(count)]
+
+
+@given(GROUPED, SHARES)
+def test_a_group_that_was_left_out_alarms_as_seldom_as_promised(groups, share):
+    """Any of G + 1 exchangeable groups may be the new one, so the promise holds for the mean over them exactly."""
+    rates = []
+    for left, group in enumerate(groups):
+        others = groups[:left] + groups[left + 1 :]
+        rates.append(np.mean(np.asarray(group) >= choose_threshold(*ordered(others, share))))
+    assert np.mean(rates) <= share + 1e-12
+
+
+def ordered(groups, share):
+    values, numbers = flat(groups)
+    return values, share, numbers
+
+
+@given(st.lists(st.floats(0, 1), min_size=19, max_size=60), SHARES, st.integers(1, 4))
+def test_copies_change_nothing(values, share, copies):
+    groups = np.arange(len(values))
+    once = choose_threshold(values, share)
+    assert choose_threshold(values, share, groups[::-1]) == once
+    assert choose_threshold(values * copies, share, [*groups] * copies) == once
+
+
+def test_a_picture_counts_as_its_share_of_its_group():
+    """Ten groups at .2 leave a budget of 1.2: the four highest pictures are 1.2 groups, a fifth one would be more."""
+    groups = [[0.9, 0.1], [0.8, 0.7, 0.1, 0.1], [0.6, 0.5, 0.4, 0.3, 0.1], *[[0.2]] * 7]
+    values, numbers = flat(groups)
+    assert choose_threshold(values, 0.2, numbers) == np.nextafter(0.5, 1)
+
+
+def test_new_products_alarm_as_seldom_as_promised_and_by_pictures_they_would_not():
+    random, rates, by_pictures = np.random.default_rng(0), [], []
+    for _ in range(1500):
+        values, numbers = flat(products(random, 11))
+        new = np.concatenate([group[:1] for group in products(random, 40)])
+        rates.append(np.mean(new >= choose_threshold(values, 0.1, numbers)))
+        by_pictures.append(np.mean(new >= choose_threshold(values, 0.1)))
+    assert 0.05 < np.mean(rates) <= 0.1
+    assert np.mean(by_pictures) > 0.12
+
+
+def test_few_groups_promise_no_small_share():
+    values, numbers = flat([[0.5, 0.25, 0.125]] * 19)
+    assert choose_threshold(values, 0.05, numbers) == np.nextafter(0.5, 1)
+    few = numbers < 18
+    with pytest.raises(InputError, match=r"needs 19 groups of held-out pictures of no class, got 18, which promise"):
+        choose_threshold(values[few], 0.05, numbers[few])
+    with pytest.raises(ShapeError, match=r"groups must have one entry per picture, 57, got shape \(18,\)"):
+        choose_threshold(values, 0.05, numbers[:18])
+
+
+def test_pictures_on_their_own_have_the_exact_interval():
+    share = Share.among([True, False, False], [4, 2, 9])
+    assert share == Share(1, 3)
+    assert share.interval == clopper_pearson(1, 3)
+    assert Share.among([], []) == Share(0, 0)
+
+
+@pytest.mark.parametrize("alarms", [False, True])
+def test_where_nothing_varies_groups_are_counted(alarms):
+    share = Share.among([alarms] * 60, np.arange(60) // 3)
+    assert share == Share(60 * alarms, 60, 20.0)
+    assert share.interval == pytest.approx(clopper_pearson(20 * alarms, 20))
+    assert Share.among([True, False], [1, 1]).independent == 1
+
+
+def test_pictures_that_differ_as_if_alone_count_almost_as_many():
+    alarms, groups = np.random.default_rng(0).random(4000) < 0.3, np.arange(4000) // 4
+    assert 3000 < Share.among(alarms, groups).independent <= 4000
+    assert 900 < Share.among(np.repeat(alarms[:1000], 4), groups).independent < 1000  # those of a group are alike
+    assert Share.among([True, False] * 40, np.arange(80) // 2).independent == 80  # groups do not differ at all
+
+
+def test_intervals_of_pictures_in_groups_hold_the_share():
+    """The share of pictures of products, whose scores vary between products, is in 95 % of the intervals or more."""
+    random = np.random.default_rng(1)
+    true = np.mean(np.concatenate([group[:1] for group in products(random, 100_000)]) >= 0.8)
+    held = {"groups": 0, "pictures": 0}
+    for _ in range(400):
+        values, numbers = flat(products(random, 40))
+        share = Share.among(values >= 0.8, numbers)
+        for name, (low, high) in {"groups": share.interval, "pictures": Share(share.alarms, share.of).interval}.items():
+            held[name] += low <= true <= high
+    assert held["groups"] >= 0.93 * 400
+    assert held["pictures"] < 0.8 * 400
+
+
+def test_the_file_keeps_how_many_pictures_tell_as_much(tmp_path):
+    alarm = AlarmThreshold(0.3, 0.05, {}, {"ok": Share(1, 40, 12.5)}, {"ok": Share(0, 3, 3.0)})
+    path = tmp_path / "threshold.json"
+    path.write_text(alarm.as_text([]))
+    assert AlarmThreshold.load(path) == alarm
+    assert json.loads(path.read_text())["held_out"]["ok"]["high"] == pytest.approx(alarm.held_out["ok"].interval[1])
+    for wrong in (0, -1, 41, "many"):
+        content = json.loads(alarm.as_text([]))
+        content["held_out"]["ok"]["independent"] = wrong
+        path.write_text(json.dumps(content))
+        with pytest.raises(ModelFileError, match="damaged or of another version"):
+            AlarmThreshold.load(path)
