@@ -54,6 +54,7 @@ DOORS = {
     "paired_t_test": lambda: evaluation.paired_t_test(SCORES, bad(SCORES)),
     "bootstrap_difference": lambda: evaluation.bootstrap_difference(0.0, SCORES, bad(SCORES)),
     "image_ap_draws": lambda: evaluation.image_ap_draws(bad(SCORES), LABELS, COUNTS),
+    "image_auroc_draws": lambda: evaluation.image_auroc_draws(bad(SCORES), LABELS, COUNTS),
     "image_ap_draws counts": lambda: evaluation.image_ap_draws(SCORES, LABELS, bad(COUNTS)),
     "detection_ap_draws": lambda: evaluation.detection_ap_draws([1, -1], bad([0, 1]), [1, 1], COUNTS),
     "share_draws": lambda: evaluation.share_draws([True, False], bad([0, 1]), COUNTS),

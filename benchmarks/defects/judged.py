@@ -9,7 +9,7 @@ from lapsvm.pipelines.results.draws import Figure, mean_figure
 from scipy.stats import binomtest
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.evaluation import draw_pictures, image_ap_draws, share_draws
+from lapsvm.evaluation import draw_pictures, image_ap_draws, image_auroc_draws, share_draws
 
 DRAWS = 2000
 
@@ -81,17 +81,6 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
     return (found.low, found.high) if found else (np.nan, np.nan)
 
 
-def auroc_draws(scores: Float64, labels: Array, counts: Array) -> Float64:
-    """Return the area under the ROC curve of every draw; equal scores count one half, label 0 is left out."""
-    above = scores[labels > 0][:, None] - scores[labels < 0]
-    right = (above > 0) + 0.5 * (above == 0)
-    positives, negatives = counts[:, labels > 0].astype(float), counts[:, labels < 0].astype(float)
-    with np.errstate(invalid="ignore"):
-        return np.einsum("dp,pn,dn->d", positives, right, negatives, optimize=True) / (
-            positives.sum(axis=1) * negatives.sum(axis=1)
-        )
-
-
 def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> dict[str, dict[str, Figure]]:
     """Return measure -> class, or "any class", or "mean" -> figure.
 
@@ -106,7 +95,7 @@ def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> 
         "any class": _split(image_ap_draws(judgement.defective, pictures.defective, counts)),
     }
     if judgement.scores is not None:
-        for measure, of_draws in (("AUROC", auroc_draws), ("AP", image_ap_draws)):
+        for measure, of_draws in (("AUROC", image_auroc_draws), ("AP", image_ap_draws)):
             found[measure] = _with_mean({
                 name: _split(of_draws(judgement.scores[:, column], pictures.labels[:, column], counts))
                 for column, name in enumerate(pictures.classes)
@@ -124,9 +113,8 @@ def _detected(pictures: Pictures, judgement: Judgement, counts: Array) -> dict[s
     signs = {name: np.where(column > 0, 1, 0) for name, column in zip(pictures.classes, pictures.labels.T, strict=True)}
     signs["any class"] = np.maximum(pictures.defective, 0)
     good = pictures.defective < 0
-    return {
-        name: _split(auroc_draws(judgement.defective, np.where(good, -1, own), counts)) for name, own in signs.items()
-    }
+    labels = {name: np.where(good, -1, own) for name, own in signs.items()}
+    return {name: _split(image_auroc_draws(judgement.defective, own, counts)) for name, own in labels.items()}
 
 
 def _split(values: Float64) -> Figure:

@@ -25,6 +25,7 @@ from lapsvm.evaluation.paired import (
     draw_pictures,
     holm,
     image_ap_draws,
+    image_auroc_draws,
     paired_t_test,
     share_draws,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "holm",
     "image_ap_draws",
     "image_auroc",
+    "image_auroc_draws",
     "image_average_precision",
     "map_peak",
     "paired_t_test",

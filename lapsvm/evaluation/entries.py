@@ -33,6 +33,8 @@ def check_entry(entry: Any, where: str = "figures") -> None:
     if "intervals" in entry:
         _check_table(entry["intervals"], f"intervals of {where}", _check_interval)
         _check_numbers(entry["intervals"], ("level", "draws"), f"intervals of {where}")
+        for measure, found in _mapping(entry["intervals"].get("any_class", {}), f"intervals of {where}").items():
+            _check_interval(found, f"{measure} of any_class of {where}")
     if "held_out" in entry:
         held_out = _mapping(entry["held_out"], f"held_out of {where}")
         check_entry({"classes": {}, "mean": {}, **held_out}, f"held_out of {where}")

@@ -247,6 +247,29 @@ def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> F
     return _ratio((gains * _ratio(np.cumsum(gains, axis=0), ranked, 0.0)).sum(axis=0), gains.sum(axis=0), np.nan)
 
 
+def image_auroc_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> Float64:
+    """Return the area under the ROC curve of every draw: `image_auroc` of the pictures repeated as often as drawn.
+
+    Arguments and errors are those of `image_ap_draws`.
+
+    Returns
+    -------
+    ndarray of shape (draws,), float64
+        NaN in a draw without a positive or without a negative.
+    """
+    values, signs = labelled_scores(scores, labels)
+    drawn = _as_counts(counts, len(values))
+    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    levels, level = np.unique(values[positive], return_inverse=True)
+    gains = _sums(level, positive, len(levels), drawn)
+    won = np.zeros(len(drawn))
+    for side in ("left", "right"):  # negatives of at most each level, and below it: equal scores count one half
+        outranked = _sums(np.searchsorted(levels, values[negative], side), negative, len(levels), drawn)
+        won += 0.5 * np.einsum("ld,ld->d", gains, np.cumsum(outranked, axis=0), dtype=np.float64)
+    pairs = drawn.T[positive].sum(axis=0, dtype=np.float64) * drawn.T[negative].sum(axis=0)
+    return _ratio(won, pairs, np.nan)
+
+
 def detection_ap_draws(
     outcomes: ArrayLike, pictures: ArrayLike, npos: ArrayLike, counts: ArrayLike, grid: str = "matlab"
 ) -> tuple[Float64, Float64]:

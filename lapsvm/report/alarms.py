@@ -6,7 +6,7 @@ from typing import Any
 
 from lapsvm.detection.alarms import OK, AlarmThreshold, Share
 from lapsvm.report.contents import Contents
-from lapsvm.report.diagnosis import UNSEEN, Cell, FigureTable
+from lapsvm.report.diagnosis import UNSEEN, Cell, FigureTable, interval_text
 from lapsvm.report.tables import decimal
 
 MEASURES = {
@@ -15,7 +15,7 @@ MEASURES = {
 }  # fmt: skip
 _CAPTION = (
     "Image AUROC is the share of pairs of a picture with and one without the defect in the right order; .5 is chance. "
-    "The last row asks whether a picture shows any defect. "
+    "The last row asks whether a picture shows any defect. Small numbers are intervals at 95 %. "
 )
 _MASKS = (
     "Pixel AUROC is the same share for the pixels of the score maps; PRO counts every region of a mask the same. "
@@ -61,14 +61,24 @@ def _defect_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> F
     rows = [*entry["classes"].values(), last]
     titles = {key: title for key, title in MEASURES.items() if any(row.get(key) is not None for row in rows)}
 
-    def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-        return tuple(Cell(decimal(row.get(key))) for key in titles)
+    intervals = entry.get("intervals", {})
 
-    shown = tuple((of_class.name, cells(entry["classes"].get(of_class.name, {}))) for of_class in contents.classes)
+    def cells(row: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Cell, ...]:
+        return tuple(Cell(decimal(row.get(key)), _interval(known.get(key))) for key in titles)
+
+    names = [of_class.name for of_class in contents.classes]
+    of_classes = intervals.get("classes", {})
+    shown = tuple((name, cells(entry["classes"].get(name, {}), of_classes.get(name, {}))) for name in names)
     caption = _CAPTION + (_MASKS if "pixel_auroc" in titles else "")
     return FigureTable(
-        "How well defects are found", where, caption, tuple(titles.values()), shown, cells(last), "any defect"
-    )
+        "How well defects are found", where, caption, tuple(titles.values()), shown,
+        cells(last, intervals.get("any_class", {})), "any defect",
+    )  # fmt: skip
+
+
+def _interval(known: Mapping[str, float] | None) -> str:
+    """Return an interval that stands beside its figure, "" where there is none."""
+    return "" if known is None else interval_text(known)
 
 
 def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import InputError, OptionError, StageError
@@ -12,9 +13,15 @@ from ..cli.parameters import add_verb
 from ..settings.option import Option
 from ..settings.options import RUN_FOLDER, panel
 
+BySet = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what verdicts are by -> set -> measure -> value
+
 if TYPE_CHECKING:
+    from lapsvm.arrays import Index
+    from lapsvm.detection import Detector
     from lapsvm.detection.alarms import AlarmThreshold
-    from lapsvm.evaluation.tables import Row
+
+    from ..context import StoredRun
+    from ..results.alarms import Verdicts
 
 
 @add_verb("threshold", *panel(
@@ -28,51 +35,58 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
-    from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
-
     from ..context import RunContext
     from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts, tested_detections
     from ..results.whole_pictures import learn_whole_pictures
     from ..run.groups import n_groups
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
-    wanted = options["max_false_alarms"]
-    with context.run.lock("lapsvm threshold"):
-        detectors = calibrated_detectors(context.stored)
-        held_out = known_held_out(context.run, detectors)
-        tested = tested_detections(context.stored)
-        alone = run_verdicts(context.stored, tested, held_out, detectors)
-        pictures = learn_whole_pictures(context.stored, held_out, context.reporter)
-        verdicts = run_verdicts(context.stored, tested, held_out, detectors, pictures) if pictures.fitted else alone
-        known = verdicts.held_out
-        if not known.is_ok.any():
-            raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
-        groups = known.groups(context.stored, context.stored.train_set)
-        try:
-            probability = choose_threshold(known.best[known.is_ok], wanted, groups[known.is_ok])
-        except InputError as error:
-            raise OptionError(f"option --max-false-alarms: {error}") from None
-        alarm = AlarmThreshold(
-            probability,
-            wanted,
-            {name: model_hash(detector) for name, detector in detectors.items()},
-            known.shares(probability, groups),
-            verdicts.tested_shares(context.stored, probability),
-            pictures.stored(context.run, detectors),
-        )
+    stored, run = context.stored, context.run
+    with run.lock("lapsvm threshold"):
+        detectors = calibrated_detectors(stored)
+        held_out = known_held_out(run, detectors)
+        tested = tested_detections(stored)
+        alone = run_verdicts(stored, tested, held_out, detectors)
+        pictures = learn_whole_pictures(stored, held_out, context.reporter)
+        verdicts = run_verdicts(stored, tested, held_out, detectors, pictures) if pictures.fitted else alone
+        groups = verdicts.held_out.groups(stored, stored.train_set)
+        alarm = _chosen(stored, verdicts, groups, options["max_false_alarms"], detectors)
+        alarm = replace(alarm, pictures=pictures.stored(run, detectors))
         text = alarm.as_text(list(detectors.values()))
-        context.run.write(context.run.threshold_file, text)
-    figures = {"verdicts": verdicts.any_class(), "best_windows": alone.any_class()}
+        run.write(run.threshold_file, text)
+    compared = {"verdicts": verdicts, "best_windows": alone}
+    figures = {name: one.any_class() for name, one in compared.items()}
+    intervals = {name: one.any_class_intervals(stored) for name, one in compared.items()}
     if not context.reporter.quiet:
-        _print(alarm, n_groups(groups, known.is_ok))
-        _print_figures(figures, list(alarm.pictures))
+        _print(alarm, n_groups(groups, verdicts.held_out.is_ok))
+        _print_figures(figures, intervals, list(alarm.pictures))
     context.reporter.say(
-        f"stored in {context.run.threshold_file}: predict --model {context.run.path} uses it, and lapsvm report writes "
-        "it into the page"
+        f"stored in {run.threshold_file}: predict --model {run.path} uses it, and lapsvm report writes it into the page"
     )
-    next_words = ("lapsvm", "report", "--out", str(context.run.path.resolve()))
-    content = {key: value for key, value in json.loads(text).items() if key != "pictures"}
-    return Outcome({"threshold": context.run.threshold_file}, {**content, "any_class": figures}, next_words)
+    known = {key: value for key, value in json.loads(text).items() if key != "pictures"}
+    content = {**known, "any_class": figures, "any_class_intervals": intervals}
+    return Outcome({"threshold": run.threshold_file}, content, ("lapsvm", "report", "--out", str(run.path.resolve())))
+
+
+def _chosen(
+    stored: "StoredRun", verdicts: "Verdicts", groups: "Index", wanted: float, detectors: "Mapping[str, Detector]"
+) -> "AlarmThreshold":
+    """Return the threshold that at most the wanted share of pictures of no class reach, and what reaches it.
+
+    `groups` are those of the held-out pictures.
+    """
+    from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
+
+    known = verdicts.held_out
+    if not known.is_ok.any():
+        raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
+    try:
+        probability = choose_threshold(known.best[known.is_ok], wanted, groups[known.is_ok])
+    except InputError as error:
+        raise OptionError(f"option --max-false-alarms: {error}") from None
+    hashes = {name: model_hash(detector) for name, detector in detectors.items()}
+    tested = verdicts.tested_shares(stored, probability)
+    return AlarmThreshold(probability, wanted, hashes, known.shares(probability, groups), tested)
 
 
 _FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
@@ -98,17 +112,20 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
                has_means=False)  # fmt: skip
 
 
-def _print_figures(figures: "Mapping[str, Mapping[str, Row]]", classes: Sequence[str]) -> None:
+def _print_figures(figures: BySet, intervals: BySet, classes: Sequence[str]) -> None:
     """Print how well verdicts separate pictures of a class from those of none, beside those of best windows alone."""
-    from ..results.tables import TITLES, print_rows
+    from ..results.tables import TITLES, interval_text, print_rows
 
     keys = ("image_auroc", "image_ap")
     sets = [set_name for set_name in _SETS if set_name in figures["verdicts"]]
     titles = [f"{TITLES[key]}, {_SETS[set_name]}" for set_name in sets for key in keys]
     rows = [
-        [name.replace("_", " "), *(of_sets[set_name][key] for set_name in sets for key in keys)]
+        [name.replace("_", " "), *(
+            f"{of_sets[set_name][key]:.3f} {interval_text(intervals[name][set_name][key], '')}"
+            for set_name in sets for key in keys
+        )]
         for name, of_sets in figures.items()
-    ]
+    ]  # fmt: skip
     note = f"whole pictures count beside best windows for {', '.join(classes)}" if classes else _ALONE
     print_rows("verdicts: pictures of a class against those of none", ["by", *titles], rows, note, has_means=False)
 

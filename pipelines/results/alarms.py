@@ -13,8 +13,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.alarms import OK, AlarmThreshold, Share
 from lapsvm.errors import ModelFileError, OptionError, StageError
-from lapsvm.evaluation import Detections, image_auroc, image_average_precision
-from lapsvm.evaluation.tables import Row
+from lapsvm.evaluation import Detections, draw_pictures, image_auroc, image_average_precision
 
 from ..context import StoredRun
 from ..run.dataset import has_pictures_of_no_class, positive_pictures
@@ -22,6 +21,7 @@ from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from .detections import read_detections
 from .detectors import load_detectors
+from .draws import DRAWS, interval, ranking_figures
 from .held_out import HeldOut, read_held_out
 from .whole_pictures import NONE, WholePictures
 
@@ -62,12 +62,23 @@ class PictureProbabilities:
         """Return the groups (n,) of the pictures, which are of a set of a run."""
         return stored.groups(set_name, self.ids, stored.shards_if_any(set_name))
 
-    def any_class(self) -> Row | None:
+    @property
+    def any_shown(self) -> NDArray[np.int8]:
+        """Labels of all classes as one, (n,): 1 where a picture shows a class, -1 where none, 0 if it is not known."""
+        return np.where(self.is_ok, -1, (self.shown == 1).any(axis=1).astype(np.int8))
+
+    def any_class(self) -> dict[str, float | None] | None:
         """Return how well the highest probability tells pictures of a class from those of none; None without both."""
-        labels = np.where(self.is_ok, -1, (self.shown == 1).any(axis=1).astype(np.int8))
+        labels = self.any_shown
         if not {-1, 1} <= {*labels.tolist()}:
             return None
         return {"image_ap": image_average_precision(self.best, labels), "image_auroc": image_auroc(self.best, labels)}
+
+    def any_class_intervals(self, seed: int, groups: Index) -> dict[str, dict[str, float] | None]:
+        """Return the intervals of `any_class` by measure, over draws of groups (n,) of pictures; empty without it."""
+        counts = draw_pictures(len(self.ids), DRAWS, seed, groups)
+        figures = ranking_figures(self.any_class() or {}, self.best, self.any_shown, counts)
+        return {measure: interval(figure) for measure, figure in figures.items()}
 
     def shares(self, probability: float, groups: Index) -> dict[str, Share]:
         """Return how many pictures, in groups (n,), alarm at a threshold: of no class under "ok", and of each class."""
@@ -173,10 +184,21 @@ class Verdicts:
             return {}
         return tested.shares(probability, tested.groups(stored, stored.settings.data.test_set))
 
-    def any_class(self) -> dict[str, Row]:
+    def any_class(self) -> dict[str, dict[str, float | None]]:
         """Return how well pictures of a class are separated from those of none, "held_out" and "tested" where known."""
-        rows = {"held_out": self.held_out.any_class(), "tested": self.tested and self.tested.any_class()}
-        return {name: row for name, row in rows.items() if row}
+        return {name: row for name, pictures in self._sets().items() if (row := pictures.any_class())}
+
+    def any_class_intervals(self, stored: StoredRun) -> dict[str, dict[str, dict[str, float] | None]]:
+        """Return the intervals of `any_class` over the pictures of the run."""
+        names, seed = {"held_out": stored.train_set, "tested": stored.settings.data.test_set}, stored.settings.seed
+        return {
+            name: found
+            for name, pictures in self._sets().items()
+            if (found := pictures.any_class_intervals(seed, pictures.groups(stored, names[name])))
+        }
+
+    def _sets(self) -> dict[str, PictureProbabilities]:
+        return {"held_out": self.held_out} | ({} if self.tested is None else {"tested": self.tested})
 
 
 def run_verdicts(

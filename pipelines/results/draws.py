@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import ClassHits, Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
+from lapsvm.evaluation import (
+    ClassHits,
+    Detections,
+    detection_ap_draws,
+    draw_pictures,
+    image_ap_draws,
+    image_auroc_draws,
+    share_draws,
+)
 from lapsvm.evaluation.tables import mean
 from lapsvm.evaluation.voc import ClassResult
 
@@ -21,6 +29,8 @@ LEVEL = 0.95
 """Confidence level of all intervals."""
 Counts = NDArray[np.integer]  # (draws, pictures): how often each draw has each picture
 GroupsOf = Callable[[Sequence[str]], Index]
+ImageLevel = Mapping[str, float | None]
+"""Measure -> value, of "image_ap" and "image_auroc"."""
 DRAWS = 1000
 
 
@@ -52,18 +62,31 @@ def share_figures(results: Mapping[str, ClassHits], ids: Sequence[str], counts: 
     }
 
 
-def image_ap_figure(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> Figure:
-    """Return the image-level AP of one class; pictures without a window are not ranked."""
-    value = evaluation.image_ap[name]
-    if value is None:
-        return Figure(None, np.full(len(counts), np.nan))
+def image_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> dict[str, Figure]:
+    """Return the image-level AP of one class, and its AUROC where some pictures show none.
+
+    Pictures without a window are not ranked.
+    """
+    known = evaluation.image_level(name)
     best = evaluation.detections[name].best_scores()
     labels = [evaluation.records[image].labels.get(name, 0) if image in best else 0 for image in ids]
-    return Figure(value, image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
+    return ranking_figures(known, [best.get(image, 0.0) for image in ids], labels, counts)
+
+
+def ranking_figures(known: ImageLevel, scores: ArrayLike, labels: ArrayLike, counts: Counts) -> dict[str, Figure]:
+    """Return the figures of a ranking of pictures whose values are known, "image_ap" and "image_auroc"."""
+    undefined = np.full(len(counts), np.nan)
+    return {
+        measure: Figure(value, undefined if value is None else _RANKINGS[measure](scores, labels, counts))
+        for measure, value in known.items()
+    }
+
+
+_RANKINGS = {"image_ap": image_ap_draws, "image_auroc": image_auroc_draws}
 
 
 def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> dict[str, Figure]:
-    """Return the figures of one class: of a training set with boxes CorLoc and pointing, of other sets the APs."""
+    """Return the figures of one class: of a training set with boxes its hits, of other sets the APs and AUROC."""
     figures: dict[str, Figure] = {}
     if evaluation.corloc is not None and evaluation.pointing is not None:
         hits = {"corloc": evaluation.corloc.classes[name], "pointing": evaluation.pointing.classes[name]}
@@ -71,7 +94,7 @@ def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], coun
     if evaluation.voc is not None and evaluation.truth is not None:
         result, truth = evaluation.voc.classes[name], evaluation.truth[name]
         figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
-    return figures | {"image_ap": image_ap_figure(evaluation, name, ids, counts)}
+    return figures | image_figures(evaluation, name, ids, counts)
 
 
 def mean_figure(figures: Sequence[Figure]) -> Figure:
@@ -109,13 +132,15 @@ def set_intervals(evaluation: SetEvaluation, seed: int, groups: GroupsOf, *, tra
 
 
 def held_out_intervals(
-    held_out: Mapping[str, HeldOut], truth: Truth | None, seed: int, groups: GroupsOf
+    held_out: Mapping[str, HeldOut], has_none: bool, truth: Truth | None, seed: int, groups: GroupsOf
 ) -> dict[str, Any]:
     """Return the intervals of the held-out figures over the training pictures.
 
     Parameters
     ----------
     held_out : mapping of class name to HeldOut
+    has_none : bool
+        Whether some pictures show no class.
     truth : ground truth of the training set, or None
         Without it there is no CorLoc and no pointing.
     seed : int
@@ -133,7 +158,7 @@ def held_out_intervals(
     figures: dict[str, dict[str, Figure]] = {}
     for name, of_class in held_out.items():
         drawn = counts[:, [positions[image] for image in of_class.ids]]
-        figures[name] = {"image_ap": Figure(of_class.image_ap, image_ap_draws(of_class.score, of_class.y, drawn))}
+        figures[name] = ranking_figures(of_class.image_level(has_none), of_class.score, of_class.y, drawn)
         if truth is not None:
             hits = {"corloc": of_class.corloc(name, truth[name]), "pointing": of_class.pointing(name, truth[name])}
             figures[name] |= share_figures(hits, ids, counts)

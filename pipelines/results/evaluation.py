@@ -84,12 +84,15 @@ class SetEvaluation:
             return None
         return {name: {i: of[i] for i in of if i in self.boxed} for name, of in self.truth.items()}
 
+    def image_level(self, name: str) -> dict[str, float | None]:
+        """Return the image-level figures of a class, by measure."""
+        whole = {"image_ap": self.image_ap, "image_auroc": self.image_auroc}
+        return {measure: of[name] for measure, of in whole.items() if name in of}
+
     def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
         """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc, self.pointing) if report is not None]
-        whole = {"image_ap": self.image_ap, "image_auroc": self.image_auroc}
-        figures = [{name: {key: value} for name, value in of.items()} for key, of in whole.items()]
-        table = class_table(*columns, *figures, *more)
+        table = class_table(*columns, {name: self.image_level(name) for name in self.image_ap}, *more)
         return table | {"pictures": len(self.records), "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
     @property

@@ -24,7 +24,15 @@ from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.picture_scores import best_boxes
 from lapsvm.errors import InputError, MissingError, ModelFileError
-from lapsvm.evaluation import ClassCorLoc, ClassPointing, Detections, corloc, image_average_precision, pointing
+from lapsvm.evaluation import (
+    ClassCorLoc,
+    ClassPointing,
+    Detections,
+    corloc,
+    image_auroc,
+    image_average_precision,
+    pointing,
+)
 from lapsvm.model_files import read_model, write_model
 from lapsvm.settings import DetectSettings
 
@@ -94,6 +102,10 @@ class HeldOut:
     def image_ap(self) -> float | None:
         """AP of ranking the pictures by their held-out scores, all folds in one list."""
         return image_average_precision(self.score, self.y)
+
+    def image_level(self, has_none: bool) -> dict[str, float | None]:
+        """Return the image-level figures by measure, with the AUROC where some pictures show no class."""
+        return {"image_ap": self.image_ap} | ({"image_auroc": image_auroc(self.score, self.y)} if has_none else {})
 
     @property
     def chance(self) -> float:

@@ -18,7 +18,6 @@ from lapsvm.evaluation import (
     coco_rows,
     corloc,
     error_kinds,
-    image_auroc,
     pointing,
     wanted_precision,
     window_rows,
@@ -30,7 +29,7 @@ from lapsvm.report.next_steps import is_weak
 from ..context import StoredRun
 from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
-from .alarms import joined_probabilities, set_probabilities
+from .alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from .detectors import available_detectors
 from .draws import held_out_intervals, set_intervals
 from .evaluation import SetEvaluation
@@ -88,10 +87,14 @@ def set_entry(
         held_out = unseen.table(truth)
         if held_out is None:
             return entry
-        intervals = held_out_intervals(unseen.held_out, truth, seed, groups)
+        intervals = held_out_intervals(unseen.held_out, unseen.has_none, truth, seed, groups)
+        if unseen.pictures:
+            intervals["any_class"] = unseen.pictures.any_class_intervals(seed, groups(unseen.pictures.ids))
         return {**entry, "held_out": {**held_out, "intervals": intervals}}
-    if row := _any_class(evaluation, detectors):
+    pictures = _pictures(evaluation, detectors)
+    if pictures and (row := pictures.any_class()):
         entry["any_class"] = row | (pixels.any_class or {} if pixels else {})
+        entry["intervals"]["any_class"] = pictures.any_class_intervals(seed, groups(pictures.ids))
     thresholds = threshold_entry(evaluation, detectors, precision)
     return entry if thresholds is None else {**entry, "thresholds": thresholds}
 
@@ -103,13 +106,12 @@ def _pixel_columns(evaluation: SetEvaluation, pixels: PixelRows | None) -> Itera
         yield pixels.classes
 
 
-def _any_class(evaluation: SetEvaluation, detectors: Mapping[str, Detector]) -> Row | None:
-    """Return the image-level figures of all classes as one; None without probabilities or pictures of no class."""
+def _pictures(evaluation: SetEvaluation, detectors: Mapping[str, Detector]) -> PictureProbabilities | None:
+    """Return the probabilities of pictures; None without them, or where no picture shows no class."""
     have_all = set(detectors) == set(evaluation.detections)
     if not evaluation.image_auroc or not have_all or any(one.calibration is None for one in detectors.values()):
         return None
-    pictures = set_probabilities(evaluation.detections, evaluation.records.values(), detectors)
-    return None if pictures is None else pictures.any_class()
+    return set_probabilities(evaluation.detections, evaluation.records.values(), detectors)
 
 
 def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:
@@ -201,14 +203,14 @@ def _entry(threshold: Threshold | None, detector: Detector | None) -> dict[str, 
 class Unseen:
     """Held-out scores of the classes that have them, and the reliability of their probabilities.
 
-    `has_none` says whether some pictures show no class (see `has_pictures_of_no_class`); `any_class` are the figures of
-    all classes as one, if there are any.
+    `has_none` says whether some pictures show no class (see `has_pictures_of_no_class`); `pictures` have the
+    probabilities of all classes then, if they are known.
     """
 
     held_out: Mapping[str, HeldOut]
     reliability: Mapping[str, Reliability | None]
     has_none: bool = False
-    any_class: Row | None = None
+    pictures: PictureProbabilities | None = None
 
     @classmethod
     def of_run(cls, stored: StoredRun) -> "Unseen":
@@ -222,8 +224,8 @@ class Unseen:
         reliability = {name: one.calibration.reliability for name, one in detectors.items() if one.calibration}
         has_none = has_pictures_of_no_class(data, stored.train_set)
         is_whole = held_out.keys() == detectors.keys() == set(data.classes)
-        any_class = joined_probabilities(held_out, detectors).any_class() if is_whole and has_none else None
-        return cls(held_out, reliability, has_none, any_class)
+        pictures = joined_probabilities(held_out, detectors) if is_whole and has_none else None
+        return cls(held_out, reliability, has_none, pictures)
 
     def table(self, truth: Truth | None) -> dict[str, Any] | None:
         """Return {"classes", "mean"} of the held-out figures, or None if no class has any.
@@ -236,7 +238,8 @@ class Unseen:
         if not self.held_out:
             return None
         table = class_table({name: self._row(name, truth) for name in self.held_out})
-        return table | ({"any_class": self.any_class} if self.any_class else {})
+        any_class = self.pictures and self.pictures.any_class()
+        return table | ({"any_class": any_class} if any_class else {})
 
     def _row(self, name: str, truth: Truth | None) -> Row:
         held_out, reliability = self.held_out[name], self.reliability.get(name)
@@ -244,10 +247,8 @@ class Unseen:
         if truth is not None:
             located["corloc"] = held_out.corloc(name, truth[name]).corloc
             located["pointing"] = held_out.pointing(name, truth[name]).pointing
-        auroc: Row = {"image_auroc": image_auroc(held_out.score, held_out.y)} if self.has_none else {}
         return located | {
-            "image_ap": held_out.image_ap,
-            **auroc,
+            **held_out.image_level(self.has_none),
             "chance": held_out.chance,
             "ece": None if reliability is None else reliability.ece,
             "brier": None if reliability is None else reliability.brier,

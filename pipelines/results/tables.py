@@ -75,10 +75,16 @@ def _errors_line(errors: Mapping[str, Any]) -> str:
 
 
 def _intervals_line(intervals: Mapping[str, Any]) -> str:
-    """Return a line with the intervals of the means."""
-    known = {TITLES[measure]: value for measure, value in intervals["mean"].items() if value is not None}
-    texts = ", ".join(f"{title} {interval_text(value, '')}" for title, value in known.items())
-    return f"{intervals['level']:.0%} intervals of the means over pictures: {texts or 'undefined'}"
+    """Return a line with the intervals of the means, and of all classes as one."""
+    means, joined = _intervals_text(intervals["mean"]), _intervals_text(intervals.get("any_class", {}))
+    more = f"; of any class: {joined}" if joined else ""
+    return f"{intervals['level']:.0%} intervals of the means over pictures: {means or 'undefined'}{more}"
+
+
+def _intervals_text(row: Mapping[str, Mapping[str, float] | None]) -> str:
+    """Return the intervals that there are, with the titles of their measures."""
+    known = {TITLES[measure]: value for measure, value in row.items() if value is not None}
+    return ", ".join(f"{title} {interval_text(value, '')}" for title, value in known.items())
 
 
 def print_rows(

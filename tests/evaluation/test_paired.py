@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
@@ -17,6 +17,7 @@ from lapsvm.evaluation import (
     evaluate_voc,
     holm,
     image_ap_draws,
+    image_auroc_draws,
     paired_t_test,
     share_draws,
 )
@@ -97,6 +98,26 @@ def test_an_image_ap_of_a_draw_is_that_of_the_repeated_pictures(rng):
             assert value == pytest.approx(average_precision_score(labels[drawn] > 0, scores[drawn]), abs=1e-12)
         else:
             assert np.isnan(value)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+def test_an_auroc_of_a_draw_is_that_of_the_repeated_pictures(rng, ties):
+    scores = rng.integers(0, 6, 14) / 4 if ties else rng.standard_normal(14)
+    labels = rng.choice([-1, 0, 1], 14)
+    counts = draw_pictures(14, 40, 0)
+    counts[:3] = np.eye(14, dtype=np.int32)[np.flatnonzero(labels)[:3]]  # one picture alone has no pair
+    for row, value in zip(counts, image_auroc_draws(scores, labels, counts), strict=True):
+        drawn = np.repeat(np.arange(14), np.where(labels == 0, 0, row))
+        if {*labels[drawn]} == {-1, 1}:
+            assert value == pytest.approx(roc_auc_score(labels[drawn] > 0, scores[drawn]), abs=1e-12)
+        else:
+            assert np.isnan(value)
+
+
+def test_aurocs_of_many_pictures_do_not_overflow():
+    labels = np.repeat([1, -1], 70_000)  # 4.9e9 pairs
+    counts = np.ones((2, 140_000), dtype=np.int32)
+    assert image_auroc_draws(-np.arange(140_000.0), labels, counts).tolist() == [1, 1]
 
 
 def scene(rng, n):

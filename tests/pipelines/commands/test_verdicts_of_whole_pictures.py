@@ -123,8 +123,10 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
     )
     said = command("threshold", "--out", run).out
     assert f"count beside best windows for {', '.join(whole.fitted)}" in said
-    for rows in figures["any_class"].values():
-        assert all(f"{row['image_auroc']:.3f}" in said for row in rows.values())
+    for name, rows in figures["any_class"].items():
+        for set_name, row in rows.items():
+            known = figures["any_class_intervals"][name][set_name]["image_auroc"]
+            assert f"{row['image_auroc']:.3f} [{known['low']:.3f}, {known['high']:.3f}]" in said
 
 
 def test_without_features_or_with_few_pictures_best_windows_decide(inspected, run, command, monkeypatch):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 DEFECTS = Path(__file__).parents[3] / "benchmarks" / "defects"
 MODULES = ("judged", "normal_memory", "picture_classifier", "how_far")
@@ -49,16 +48,6 @@ def plate(rng, spot=None):
 def test_wilsons_interval_is_the_published_one(defects):
     np.testing.assert_allclose(defects["judged"].wilson(8, 10), [0.4902, 0.9433], atol=1e-4)
     np.testing.assert_allclose(defects["judged"].wilson(0, 10), [0, 0.2775], atol=1e-4)
-
-
-def test_the_area_of_a_draw_is_that_of_repeated_pictures(defects):
-    rng = np.random.default_rng(0)
-    scores, labels = np.round(rng.standard_normal(30), 1), rng.choice([-1, 0, 1], 30)
-    counts = rng.integers(0, 3, (5, 30))
-    found = defects["judged"].auroc_draws(scores, labels, counts)
-    for row, value in zip(counts, found, strict=True):
-        drawn = np.repeat(np.arange(30), np.where(labels == 0, 0, row))
-        assert value == pytest.approx(roc_auc_score(labels[drawn] > 0, scores[drawn]))
 
 
 def test_figures_of_a_method_that_is_right_and_of_one_that_knows_no_classes(defects):

@@ -93,7 +93,7 @@ def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finishe
     for name, row in entry["intervals"]["classes"].items():
         assert row["image_ap"]["low"] <= entry["classes"][name]["image_ap"] <= row["image_ap"]["high"]
     unseen = Unseen.of_run(opened(finished))
-    without_boxes = held_out_intervals(unseen.held_out, None, 0, lambda ids: np.arange(len(ids)))
+    without_boxes = held_out_intervals(unseen.held_out, False, None, 0, lambda ids: np.arange(len(ids)))
     assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
     boxless = replace(evaluated(opened(finished), "trainval"), corloc=None, truth=None)
     assert "intervals" not in set_entry(opened(finished), boxless, 0.9)

@@ -33,11 +33,19 @@ def inspected_copy(inspected, tmp_path):
 def test_the_figures_of_evaluation_stand_on_the_page(inspected):
     page, sets = words(page_of(inspected)), json.loads((inspected / "evaluation.json").read_text())["sets"]
     measures = ("image_auroc", "image_ap", "pointing", "map_pointing", "pixel_auroc", "pro")
+    intervals = sets["test"]["intervals"]
+
+    def cells(row, known):
+        """Return the figures of a row, those of whole pictures with their intervals."""
+        for key in measures:
+            yield f"{row[key]:.3f}" if row.get(key) is not None else "-"
+            if key in known:
+                yield f"{known[key]['low']:.3f} to {known[key]['high']:.3f}"
+
     for name, row in sets["test"]["classes"].items():
-        assert f"{name} {' '.join(f'{row[key]:.3f}' for key in measures)}" in page
-    joined = sets["test"]["any_class"]
-    shown = [f"{joined[key]:.3f}" if joined.get(key) is not None else "-" for key in measures]
-    assert f"any defect {' '.join(shown)}" in page
+        assert {"image_auroc", "image_ap"} <= intervals["classes"][name].keys()
+        assert f"{name} {' '.join(cells(row, intervals['classes'][name]))}" in page
+    assert f"any defect {' '.join(cells(sets['test']['any_class'], intervals['any_class']))}" in page
 
 
 def test_the_threshold_is_advised_until_it_is_chosen(inspected_copy, command):

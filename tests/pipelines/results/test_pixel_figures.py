@@ -1,16 +1,19 @@
 """Pixel figures of a run with masks, against the maps of the predictor and a library's areas."""
 
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.results.alarms import PictureProbabilities
+from lapsvm.pipelines.results.draws import DRAWS
 from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor
-from lapsvm.evaluation import PixelCounts, map_peak, read_results
+from lapsvm.evaluation import PixelCounts, draw_pictures, map_peak, read_results
 
 MEASURES = ("pixel_auroc", "pro", "map_pointing")
 
@@ -83,6 +86,29 @@ def test_whole_pictures_have_ap_and_auroc_of_each_class_and_of_any(inspected, pr
     assert entry["any_class"]["image_ap"] == pytest.approx(average_precision_score(shown, highest))
     held_out = entry_of(inspected, "trainval")["held_out"]
     assert set(held_out["any_class"]) == {"image_ap", "image_auroc"}
+    for known in (entry, held_out):
+        rows = [(row, known["intervals"]["classes"][name]) for name, row in known["classes"].items()]
+        for row, intervals in [*rows, (known["any_class"], known["intervals"]["any_class"])]:
+            for measure in ("image_ap", "image_auroc"):
+                assert intervals[measure]["low"] <= row[measure] <= intervals[measure]["high"]
+
+
+def test_intervals_of_any_class_are_those_of_groups_of_pictures():
+    random = np.random.default_rng(0)
+    best, shown, groups = random.random(60), np.where(np.arange(60) < 30, 1, -1), np.arange(60) // 6
+    pictures = PictureProbabilities(("a",), best[:, None], shown[:, None], tuple(map(str, range(60))))
+    counts = draw_pictures(60, DRAWS, 3, groups)
+    values = [roc_auc_score(shown[drawn], best[drawn]) for drawn in drawn_pictures(counts) if len({*shown[drawn]}) > 1]
+    found = pictures.any_class_intervals(3, groups)["image_auroc"]
+    assert [found["low"], found["high"]] == pytest.approx(np.quantile(values, [0.025, 0.975]))
+    apart = pictures.any_class_intervals(3, np.arange(60))["image_auroc"]
+    assert found["high"] - found["low"] != apart["high"] - apart["low"]
+    none = PictureProbabilities(("a",), best[:, None], np.ones((60, 1)), pictures.ids)
+    assert none.any_class_intervals(3, groups) == {}
+
+
+def drawn_pictures(counts):
+    return [np.repeat(np.arange(len(row)), row) for row in counts]
 
 
 def test_pointing_of_boxes_stands_beside_that_of_maps(inspected):
@@ -98,6 +124,7 @@ def test_evaluate_prints_them(inspected_copy, command):
     for title in ("map pointing", "pixel AUROC", "PRO", "image AUROC"):
         assert title in said
     assert "any class" in said
+    assert re.search(r"of any class: image AP \[[01]\.\d+, [01]\.\d+\], image AUROC \[", said)
 
 
 def test_without_masks_there_are_none(inspected_copy, product, command, tmp_path):
