@@ -11,9 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode  # noqa: E402
+
 from lapsvm.nn.device import ways  # noqa: E402
 from lapsvm.nn.device.losses import closed_form  # noqa: E402
-from lapsvm.nn.device.operator import read_call, solve  # noqa: E402
+from lapsvm.nn.device.operator import has_gains, read_call, solve  # noqa: E402
 from lapsvm.nn.device.ways import DeviceCall, DeviceOptions  # noqa: E402
 from lapsvm.nn.rank_op import rank_loss  # noqa: E402
 from lapsvm.ranking.losses import NAMED  # noqa: E402
@@ -114,3 +116,26 @@ def test_large_rankings_have_the_processor_s_gradient(n_pos, n_neg):
     labels = torch.from_numpy(rng.permutation(np.arange(n_pos + n_neg) < n_pos))
     scores = torch.from_numpy(rng.normal(size=len(labels))) + 0.5 * labels.double()
     check("rows", scores, labels, None, None, None, "hinge", "ap", 1.0, "mean", -1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_no_value_is_waited_for(loss, bound):
+    """Of a tensor without values, shapes alone are known: what asks for a number, or a number of them, is an error."""
+    form, n = closed_form(NAMED[loss]), 300
+    form.tables(n, torch.device("cpu"))  # they are kept, so with values
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        one, wide = torch.empty(n), torch.empty(n, 3)
+        flags, numbers = torch.empty(n, dtype=torch.bool), torch.empty(n, dtype=torch.int64)
+        for call, reduction, ignored, n_groups in (
+            (DeviceCall(one, flags, None, None, None), "mean", None, -1),
+            (DeviceCall(one, one, flags, numbers, None), "none", -1, 4),
+            (DeviceCall(wide, numbers, flags, None, torch.empty(3)), "sum", 2, -1),
+            (DeviceCall(wide, wide, wide > 0, numbers, torch.empty(3)), "mean", None, -1),
+        ):
+            read = read_call(call)
+            has_gains(read, ignored)
+            answer = solve(read, DeviceOptions(bound, 1.0, reduction, ignored, n_groups), form, "torch")
+            assert answer.gradient.shape == call.scores.shape
+        with pytest.raises(DataDependentOutputException):
+            bool(answer.lacking.any())
