@@ -32,13 +32,10 @@ class ClassHits:
     image_ids : tuple of m str
         In the order of the ground truth.
     hits : ndarray of shape (m,), bool
-    windows : ndarray of shape (m,), intp
-        Index of the best window in the detections; -1 without one.
     """
 
     image_ids: tuple[str, ...]
     hits: NDArray[np.bool_]
-    windows: Index
 
     @property
     def share(self) -> float | None:
@@ -52,10 +49,13 @@ class ClassCorLoc(ClassHits):
 
     Attributes
     ----------
+    windows : ndarray of shape (m,), intp
+        Index of the best window in the detections; -1 without one.
     overlaps : ndarray of shape (m,), float64
         Largest overlap of the best window with an object; 0 without a window.
     """
 
+    windows: Index
     overlaps: Float64
 
     @property
@@ -66,7 +66,15 @@ class ClassCorLoc(ClassHits):
 
 @dataclass(frozen=True, eq=False)
 class ClassPointing(ClassHits):
-    """Pointing of one class over its m pictures with an object."""
+    """Pointing of one class over its m pictures with an object.
+
+    Attributes
+    ----------
+    windows : ndarray of shape (m,), intp
+        Index of the best window in the detections; -1 without one.
+    """
+
+    windows: Index
 
     @property
     def pointing(self) -> float | None:

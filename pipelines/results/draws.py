@@ -104,7 +104,10 @@ def mean_figure(figures: Sequence[Figure]) -> Figure:
     return Figure(mean(figure.value for figure in figures), means)
 
 
-def set_intervals(evaluation: SetEvaluation, seed: int, groups: GroupsOf, *, trained_on: bool) -> dict[str, Any] | None:
+def set_intervals(
+    evaluation: SetEvaluation, seed: int, groups: GroupsOf, pointed: Mapping[str, Mapping[str, ClassHits]], *,
+    trained_on: bool,
+) -> dict[str, Any] | None:  # fmt: skip
     """Return the intervals of a set's figures.
 
     The training set's image-level AP is left out: an interval over the pictures that a model has seen says nothing
@@ -116,6 +119,8 @@ def set_intervals(evaluation: SetEvaluation, seed: int, groups: GroupsOf, *, tra
     seed : int
     groups : function
         Pictures -> their groups, see `run.groups`: groups are drawn.
+    pointed : mapping of class name to (mapping of measure to ClassHits)
+        What else is known of a class, {} for nothing.
     trained_on : bool
         Whether it is the training set.
 
@@ -128,7 +133,15 @@ def set_intervals(evaluation: SetEvaluation, seed: int, groups: GroupsOf, *, tra
         return None
     ids = list(evaluation.records)
     counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
-    return _intervals({name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}, seed)
+    figures = {name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}
+    more = {name: share_figures(hits, ids, counts) for name, hits in pointed.items()}
+    return _intervals({name: of_class | more.get(name, {}) for name, of_class in figures.items()}, seed)
+
+
+def hit_intervals(hits: Mapping[str, ClassHits], ids: Sequence[str], seed: int, groups: GroupsOf) -> dict[str, Any]:
+    """Return the intervals of shares of hits among the pictures of a set, by measure."""
+    counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
+    return _row(share_figures(hits, ids, counts))
 
 
 def held_out_intervals(

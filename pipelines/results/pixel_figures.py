@@ -12,7 +12,7 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Dataset
 from lapsvm.detection import Detector, ScoredPicture, score_many
 from lapsvm.errors import InputError
-from lapsvm.evaluation import PixelCounts, map_peak
+from lapsvm.evaluation import ClassHits, PixelCounts, map_peak
 from lapsvm.evaluation.tables import Row
 from lapsvm.features import ShardSet
 from lapsvm.pictures.masks import Mask, read_mask
@@ -24,10 +24,12 @@ MasksOf = Callable[[str], Mapping[str, Path | None] | None]
 
 
 class PixelRows(NamedTuple):
-    """Pixel figures of each class, and of all classes as one; None where there are no such."""
+    """Pixel figures of each class, and of all classes as one, None where there are no such; hits of their maps."""
 
     classes: dict[str, Row]
     any_class: Row | None
+    hits: dict[str, ClassHits]
+    any_hits: ClassHits
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class MaskedPicture:
 
     Attributes
     ----------
+    image_id : str
     scored : ScoredPicture
         By detectors without a calibration, so that maps are of scores.
     mask : (h, w) bool
@@ -43,6 +46,7 @@ class MaskedPicture:
         The classes of the mask.
     """
 
+    image_id: str
     scored: ScoredPicture
     mask: Mask
     shown: frozenset[str]
@@ -64,18 +68,22 @@ class MapFigures:
 
     def __init__(self) -> None:
         self.counts = PixelCounts()
-        self.hits: list[bool] = []
+        self._pointed: dict[str, bool] = {}
 
-    def add(self, values: Array | Float64, mask: Mask) -> None:
+    def add(self, image_id: str, values: Array | Float64, mask: Mask) -> None:
         """Add a picture: its map and its mask, which is empty where it shows no object."""
         self.counts.add(values, mask)
         if mask.any():
-            self.hits.append(bool(mask[map_peak(values)]))
+            self._pointed[image_id] = bool(mask[map_peak(values)])
+
+    @property
+    def hits(self) -> ClassHits:
+        """The pictures in which the map points at an object."""
+        return ClassHits(tuple(self._pointed), np.array([*self._pointed.values()], np.bool_))
 
     def row(self) -> Row:
         """Return the figures for evaluation.json."""
-        pointing = sum(self.hits) / len(self.hits) if self.hits else None
-        return {"pixel_auroc": self.counts.auroc, "pro": self.counts.pro, "map_pointing": pointing}
+        return {"pixel_auroc": self.counts.auroc, "pro": self.counts.pro, "map_pointing": self.hits.share}
 
 
 def pixel_rows(
@@ -101,11 +109,13 @@ def pixel_rows(
         if len(known) < len(maps):
             continue
         for one, values in zip(detectors, known, strict=True):
-            of_class[one].add(values, picture.mask_of([one]))
+            of_class[one].add(picture.image_id, values, picture.mask_of([one]))
         if calibrated:
             logits = [of.slope * own + of.offset for own, of in zip(known, calibrations, strict=True)]
-            of_any.add(np.max(logits, axis=0), picture.mask_of(list(detectors)))
-    return PixelRows({one: figures.row() for one, figures in of_class.items()}, of_any.row() if calibrated else None)
+            of_any.add(picture.image_id, np.max(logits, axis=0), picture.mask_of(list(detectors)))
+    rows = {one: figures.row() for one, figures in of_class.items()}
+    hits = {one: figures.hits for one, figures in of_class.items()}
+    return PixelRows(rows, of_any.row() if calibrated else None, hits, of_any.hits)
 
 
 def _masked_pictures(
@@ -124,7 +134,7 @@ def _masked_pictures(
         scored = ScoredPicture(picture.size, boxes, score_many(plain, picture.features), plain, rules)
         record = evaluation.records.get(picture.image_id)
         shown = frozenset(one.class_name for one in plain if record and record.labels.get(one.class_name) == 1)
-        yield MaskedPicture(scored, mask, shown)
+        yield MaskedPicture(picture.image_id, scored, mask, shown)
 
 
 def _mask(masks: Mapping[str, Path | None], image_id: str, size: tuple[int, int]) -> Mask | None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.detection import Detector, Reliability
 from lapsvm.evaluation import (
+    ClassHits,
     Threshold,
     as_coco,
     best_f1,
@@ -31,7 +32,7 @@ from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
 from .alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from .detectors import available_detectors
-from .draws import held_out_intervals, set_intervals
+from .draws import held_out_intervals, hit_intervals, set_intervals
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
 from .known_boxes import Truth
@@ -39,6 +40,7 @@ from .pixel_figures import PixelRows, pixel_rows
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
+Pointed = Mapping[str, Mapping[str, ClassHits]]
 NEW = ("pointing", "image_auroc")
 """Measures that entries of versions up to 0.2.0 lack."""
 
@@ -70,8 +72,8 @@ def set_entry(
     shards, data = stored.shards_if_any(evaluation.name), stored.data
     detectors = {} if trained_on else available_detectors(stored.folder, data.classes)
     pixels = pixel_rows(data.dataset, shards, evaluation, detectors, stored.settings.detect)
-    entry = evaluation.table(*_more_columns(evaluation, metrics), *_pixel_columns(evaluation, pixels))
-    truth = evaluation.truth
+    truth, pointed = evaluation.truth, _pointed(evaluation, pixels)
+    entry = evaluation.table(*_more_columns(evaluation, metrics), *_pixel_columns(pixels, pointed))
     if truth is not None and evaluation.voc is not None:
         errors = error_kinds(evaluation.voc, evaluation.detections, truth)
         entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
@@ -79,7 +81,7 @@ def set_entry(
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(shards), known)))
     groups = partial(stored.groups, evaluation.name, shards=shards)
-    intervals = set_intervals(evaluation, seed, groups, trained_on=trained_on)
+    intervals = set_intervals(evaluation, seed, groups, pointed, trained_on=trained_on)
     if intervals is not None:
         entry["intervals"] = intervals
     if trained_on:
@@ -94,15 +96,27 @@ def set_entry(
     pictures = _pictures(evaluation, detectors)
     if pictures and (row := pictures.any_class()):
         entry["any_class"] = row | (pixels.any_class or {} if pixels else {})
-        entry["intervals"]["any_class"] = pictures.any_class_intervals(seed, groups(pictures.ids))
+        intervals = pictures.any_class_intervals(seed, groups(pictures.ids))
+        more = {"map_pointing": pixels.any_hits} if pixels else {}
+        entry["intervals"]["any_class"] = intervals | hit_intervals(more, list(evaluation.records), seed, groups)
     thresholds = threshold_entry(evaluation, detectors, precision)
     return entry if thresholds is None else {**entry, "thresholds": thresholds}
 
 
-def _pixel_columns(evaluation: SetEvaluation, pixels: PixelRows | None) -> Iterator[Mapping[str, Row]]:
+def _pointed(evaluation: SetEvaluation, pixels: PixelRows | None) -> Pointed:
+    """Return in which pictures of a test set with masks a class's box and its map point at an object, by measure."""
+    if pixels is None or evaluation.truth is None:
+        return {}
+    boxes = pointing(evaluation.located, evaluation.truth).classes
+    return {name: {"pointing": boxes[name], "map_pointing": hits} for name, hits in pixels.hits.items()}
+
+
+def _pixel_columns(
+    pixels: PixelRows | None, pointed: Mapping[str, Mapping[str, ClassHits]]
+) -> Iterator[Mapping[str, Row]]:
     """Yield the columns of a test set with masks: pointing of boxes, and what maps say of pixels."""
-    if pixels is not None and evaluation.truth is not None:
-        yield pointing(evaluation.located, evaluation.truth).rows()
+    if pixels is not None and pointed:
+        yield {name: {"pointing": hits["pointing"].share} for name, hits in pointed.items()}
         yield pixels.classes
 
 
