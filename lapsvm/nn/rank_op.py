@@ -156,7 +156,7 @@ def _on_gpu(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.
             return _over_processor(scores, *arguments)
         options = DeviceOptions(bound, scale, reduction, ignore_index, n_groups)
         answer = solve(call, options, form, choose(call, form))
-        if raise_on_empty and _waited_for(answer.lacking.any()):
+        if raise_on_empty and _waited_for(answer.lacking().any()):
             return _over_processor(scores, *arguments)  # which says what is missing
     return answer.value, answer.gradient
 

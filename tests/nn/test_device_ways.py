@@ -99,6 +99,59 @@ def test_columns_masks_and_class_weights(way, reduction, weighted):
     check(way, scores, labels, mask, None, weight, "hinge", "ap", 2.0, reduction, -1)
 
 
+KINDS = {
+    "0 and 1": ([0, 1], torch.int8, None), "-1 and 1": ([-1, 1], torch.int64, None),
+    "bytes": ([0, 1], torch.uint8, 255), "floats": ([-1, 0, 1], torch.float32, None),
+    "flags": ([0, 1], torch.bool, 7), "some ignored": ([0, 1, 5], torch.int16, 5),
+    "classes": (None, torch.int64, None), "classes, one ignored": (None, torch.int32, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_labels_of_every_kind(way, kind, columns):
+    rng, (values, dtype, ignored) = np.random.default_rng(6), KINDS[kind]
+    if values is None and columns == 1:
+        columns = 4
+    shape = (70,) if columns == 1 else (70, columns)
+    scores = torch.from_numpy(rng.normal(size=shape))
+    drawn = rng.integers(0, columns, 70) if values is None else rng.choice(values, shape)
+    labels = torch.from_numpy(drawn).to(dtype)
+    turned = labels if labels.ndim == 1 else labels.T.contiguous().T  # rows side by side in memory
+    masks = None, torch.from_numpy(rng.random(shape) < 0.8), torch.from_numpy(rng.random(70) < 0.8)
+    for mask in masks:
+        wanted = rank_loss(scores, labels, mask, None, None, "hinge", "ap", 1.5, "mean", ignored, False, -1)
+        call = read_call(
+            DeviceCall(*(one if one is None else one.to(DEVICE) for one in (scores, turned, mask)), None, None)
+        )
+        found = solve(call, DeviceOptions("hinge", 1.5, "mean", ignored, -1), closed_form(NAMED["ap"]), way)
+        for one, other in zip(found[:2], wanted, strict=True):
+            np.testing.assert_allclose(one.cpu().numpy(), other.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wrong", [2, -2, 0.5, float("nan"), "class", "score"])
+def test_what_cannot_be_used_makes_its_ranking_nan_alone(way, wrong):
+    rng = np.random.default_rng(7)
+    scores, labels = torch.from_numpy(rng.normal(size=(50, 3))), torch.from_numpy(rng.integers(0, 2, (50, 3))).double()
+    mask = torch.ones(50, 3, dtype=torch.bool)
+    mask[4] = False
+    if wrong == "class":
+        labels = torch.from_numpy(rng.integers(0, 3, 50))
+        labels[9], labels[4] = 3, -7  # no class; one that does not count
+    elif wrong == "score":
+        scores[9, 1], scores[4, 2] = float("nan"), float("inf")
+    else:
+        labels[9, 1] = labels[4, 2] = wrong
+    spoilt = [True, True, True] if wrong == "class" else [False, True, False]
+    call = read_call(DeviceCall(*(one.to(DEVICE) for one in (scores, labels, mask)), None, None))
+    found = solve(call, DeviceOptions("hinge", 1.0, "none", None, -1), closed_form(NAMED["ap"]), way)
+    assert found.value.isnan().tolist() == spoilt
+    assert found.gradient[mask.to(DEVICE).all(1)].isnan().any(0).tolist() == spoilt
+    assert not found.lacking().any()
+
+
 @pytest.mark.parametrize("way", [one for one in WAYS if one == "torch" or one.values[0] != "rows"])  # it has no groups
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_groups(way, reduction):
@@ -138,4 +191,4 @@ def test_no_value_is_waited_for(loss, bound):
             answer = solve(read, DeviceOptions(bound, 1.0, reduction, ignored, n_groups), form, "torch")
             assert answer.gradient.shape == call.scores.shape
         with pytest.raises(DataDependentOutputException):
-            bool(answer.lacking.any())
+            bool(answer.lacking().any())

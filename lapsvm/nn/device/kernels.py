@@ -123,17 +123,37 @@ def level(
     tl.store(ranks + first + slot, rank, mask=there)
 
 
-@triton.jit(do_not_specialize=["n", "tiles"])
-def mark(order, positive, counted, packed, n, tiles, MASKED: tl.constexpr, BLOCK: tl.constexpr):
+@triton.jit
+def _labelled(labels, sample, row, n_columns, inside, WHOLE: tl.constexpr, CLASSES: tl.constexpr):
+    """Return labels, which of them are positive, and which cannot be used: neither 0 nor 1 nor -1, or no class.
+
+    They are one for each score (n, n_columns), or with CLASSES one class for each sample. WHOLE are whole numbers.
+    """
+    label = tl.load(labels + (sample if CLASSES else sample * n_columns + row), mask=inside, other=0)
+    label = label.to(tl.int64) if WHOLE else _as_float64(label)
+    if CLASSES:
+        positive, unusable = label == row, (label < 0) | (label >= n_columns)
+    else:
+        positive, unusable = label > 0, (label != 0) & (label != 1) & (label != -1)
+        unusable |= label != label  # noqa: PLR0124 - NaN
+    return label, positive, unusable
+
+
+@triton.jit(do_not_specialize=["n", "n_columns", "tiles"])
+def mark(
+    order, labels, counted, packed, n, n_columns, tiles,
+    MASKED: tl.constexpr, WHOLE: tl.constexpr, CLASSES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Write 1 for each positive and 2^32 for each negative in sorted order, 0 for what does not count."""
     row = tl.program_id(0) // tiles
     slot = (tl.program_id(0) % tiles) * BLOCK + tl.arange(0, BLOCK)
     inside = slot < n
-    sample = row * n + tl.load(order + row * n + slot, mask=inside, other=0)
+    sample = tl.load(order + row * n + slot, mask=inside, other=0)
+    _, positive, _ = _labelled(labels, sample, row, n_columns, inside, WHOLE, CLASSES)
     unit = tl.full([BLOCK], 1, tl.int64)
-    code = tl.where(tl.load(positive + sample, mask=inside, other=0) != 0, unit, unit << 32)
+    code = tl.where(positive, unit, unit << 32)
     if MASKED:
-        code = tl.where(tl.load(counted + sample, mask=inside, other=0) != 0, code, 0)
+        code = tl.where(tl.load(counted + row * n + sample, mask=inside, other=0) != 0, code, 0)
     tl.store(packed + row * n + slot, code, mask=inside)
 
 
@@ -193,11 +213,11 @@ def _negatives_above(ranks, i, n_neg, is_pos, STEPS: tl.constexpr):
     return low
 
 
-@triton.jit(do_not_specialize=["n", "tiles", "scale_bits"])
+@triton.jit(do_not_specialize=["n", "n_columns", "tiles", "scale_bits"])
 def measure(
-    values, running, positives, ranks, unusable, order, table, sums, swapped, partial, n, tiles, scale_bits,
-    KIND: tl.constexpr, VIOLATED: tl.constexpr, PREDICTED: tl.constexpr, CHECKED: tl.constexpr, STEPS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    values, running, positives, ranks, labels, order, table, sums, swapped, partial, n, n_columns, tiles, scale_bits,
+    KIND: tl.constexpr, VIOLATED: tl.constexpr, PREDICTED: tl.constexpr, CHECKED: tl.constexpr, WHOLE: tl.constexpr,
+    CLASSES: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write each slot's swapped pairs in the violated ranking, and a tile's sums.
 
@@ -213,8 +233,9 @@ def measure(
     score = _scaled(values, row * n + slot, scale_bits, inside)
     bad = (is_pos | is_neg) & ~(tl.abs(score) <= 1e290)
     if CHECKED:
-        sample = row * n + tl.load(order + row * n + slot, mask=inside, other=0)
-        bad |= (is_pos | is_neg) & (tl.load(unusable + sample, mask=inside, other=0) != 0)
+        sample = tl.load(order + row * n + slot, mask=inside, other=0)
+        _, _, unusable = _labelled(labels, sample, row, n_columns, inside, WHOLE, CLASSES)
+        bad |= (is_pos | is_neg) & unusable
     is_pos, is_neg = is_pos & (tl.zeros_like(i) < n_neg), is_neg & (tl.zeros_like(i) < n_pos)
     centre = tl.load(positives + row * n + n_pos - 1, mask=both, other=0.0)
     score = tl.where(is_pos | is_neg, score - centre, 0.0)
@@ -283,7 +304,7 @@ def finish(
         HINGE, VIOLATED, delta, weighted, plain_delta, plain, difference, unit
     )  # fmt: skip
     spoilt = tl.where(bad > 0, float("nan"), 0.0)
-    tl.store(values + row, tl.where(both, value, 0.0) + spoilt)
+    tl.store(values + row, _as_stored(tl.where(both, value, 0.0) + spoilt, values))
     tl.store(units + 2 * row, tl.where(both, unit_high, 0.0) + spoilt)
     tl.store(units + 2 * row + 1, tl.where(both, unit_plain, 0.0) + spoilt)
     tl.store(state + row, tl.where(bad > 0, 2, both.to(tl.int32)))

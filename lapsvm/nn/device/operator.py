@@ -1,5 +1,6 @@
 """The operator's work on tensors of a GPU: from scores and labels to value and gradient, all on their device."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -14,11 +15,11 @@ Tensor = torch.Tensor
 
 
 class Answer(NamedTuple):
-    """The reduced value, its gradient in the scores' shape, and which rankings lack positives or negatives."""
+    """The value, its gradient in the scores' shape, and what returns which rankings lack positives or negatives."""
 
     value: Tensor
     gradient: Tensor
-    lacking: Tensor
+    lacking: Callable[[], Tensor]
 
 
 def read_call(call: DeviceCall) -> DeviceCall:
@@ -55,7 +56,7 @@ def solve(call: DeviceCall, options: DeviceOptions, form: ClosedForm, way: str) 
     values = result.values
     if options.reduction == "none":
         if options.bound == "delta":
-            values = torch.where(result.counting, values, torch.nan)
+            values = torch.where(result.counting(), values, torch.nan)
         value = _as_shape(values, call)
     elif values.numel() == 1 and weights is None:
         value = values[0, 0]
@@ -69,11 +70,11 @@ def _weights(result: Found, class_weight: Tensor | None, reduction: str) -> Tens
     if reduction == "none" or (class_weight is None and (reduction == "sum" or result.values.numel() == 1)):
         return None
     if class_weight is None:
-        return 1.0 / result.counting.sum().clamp(min=1).double().reshape(1, 1)
+        return 1.0 / result.counting().sum().clamp(min=1).double().reshape(1, 1)
     per_column = class_weight.double()[:, None]
     if reduction == "sum":
         return per_column
-    total = (result.counting * per_column).sum()
+    total = (result.counting() * per_column).sum()
     return torch.where(total > 0, per_column / total, 0.0)
 
 

@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from lapsvm.nn.device.kernels import _as_factor, _as_float64, _as_stored, _bound, _delta, _gain
+from lapsvm.nn.device.kernels import _as_factor, _as_float64, _as_stored, _bound, _delta, _gain, _labelled
 
 _NOT_SPECIAL = ["n", "n_columns", "ignored", "scale_bits"]
 
@@ -35,16 +35,9 @@ def _codes(
         counted &= tl.load(mask + sample, mask=inside, other=0) != 0
     elif MASK == 2:
         counted &= tl.load(mask + sample * n_columns + row, mask=inside, other=0) != 0
-    at = sample if CLASSES else sample * n_columns + row
-    label = tl.load(labels + at, mask=inside, other=0)
-    label = label.to(tl.int64) if WHOLE else _as_float64(label)
+    label, positive, unusable = _labelled(labels, sample, row, n_columns, inside, WHOLE, CLASSES)
     if IGNORING:
         counted &= label != ignored
-    if CLASSES:
-        positive, unusable = label == row, (label < 0) | (label >= n_columns)
-    else:
-        positive, unusable = label > 0, (label != 0) & (label != 1) & (label != -1)
-        unusable |= label != label  # noqa: PLR0124 - NaN
     code = tl.where(counted, tl.where(positive, 1, 2), tl.where(mine, 3, 0))
     return code, counted & unusable
 

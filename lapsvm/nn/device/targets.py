@@ -26,10 +26,7 @@ class Targets(NamedTuple):
 
 def read_targets(shape: torch.Size, labels: Tensor, mask: Tensor | None, ignore_index: int | None) -> Targets:
     """Return the targets of scores of the shape (n,) or (B, K); the arguments have passed `check_shapes`."""
-    counted = None if mask is None else _rows(mask, shape)
-    if ignore_index is not None and _may_hold(labels.dtype, ignore_index):
-        kept = _rows(labels != ignore_index, shape)
-        counted = kept if counted is None else counted & kept
+    counted = counted_samples(shape, labels, mask, ignore_index)
     if labels.shape != shape:
         classes = torch.arange(shape[1], device=labels.device)[:, None]
         unusable = (labels < 0) | (labels >= shape[1])
@@ -38,6 +35,15 @@ def read_targets(shape: torch.Size, labels: Tensor, mask: Tensor | None, ignore_
     if rows.dtype == torch.bool:
         return Targets(rows, counted, None)
     return Targets(rows > 0, counted, ~((rows == 0) | (rows == 1) | (rows == -1)))
+
+
+def counted_samples(shape: torch.Size, labels: Tensor, mask: Tensor | None, ignore_index: int | None) -> Tensor | None:
+    """Return which samples count, `Targets.counted`, for the arguments of `read_targets`."""
+    counted = None if mask is None else _rows(mask, shape)
+    if ignore_index is None or not _may_hold(labels.dtype, ignore_index):
+        return counted
+    kept = _rows(labels != ignore_index, shape)
+    return kept if counted is None else counted & kept
 
 
 def _rows(tensor: Tensor, shape: torch.Size) -> Tensor:

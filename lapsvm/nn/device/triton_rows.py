@@ -8,7 +8,6 @@ import torch
 from lapsvm.nn.device import kernels
 from lapsvm.nn.device.levels import Task
 from lapsvm.nn.device.losses import ClosedForm
-from lapsvm.nn.device.targets import Targets
 
 Tensor = torch.Tensor
 
@@ -22,7 +21,7 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    values : (K, 1) float64
+    values : (K, 1) float64; in the scores' type if K is 1
         Of the bound; 0 where there is nothing to rank, NaN where a sample cannot be used.
     state : (K, 1) int32
         0 where there is nothing to rank, 1 where there is, 2 where a sample cannot be used.
@@ -37,27 +36,38 @@ class Rows(NamedTuple):
     flags: dict[str, bool]
 
 
-def solve_rows(rows: Tensor, scale: float, targets: Targets, form: ClosedForm, bound: str) -> Rows:
-    """Return what the bound gives for each row of scores (K, B).
+class RowsCall(NamedTuple):
+    """What is ranked in rows.
 
-    Parameters
+    Attributes
     ----------
-    rows : (K, B) float, contiguous
-    scale : float
-    targets : Targets
-    form : ClosedForm
-    bound : "hinge", "up" or "delta"
+    scores : (K, B) float, contiguous
+    labels : as the caller's scores, (B,) or (B, K); or (B,) classes
+    counted : (K, B) bool, or None
+        None: all samples count.
+    classes : bool
+        Whether the labels are classes.
     """
+
+    scores: Tensor
+    labels: Tensor
+    counted: Tensor | None
+    classes: bool
+
+
+def solve_rows(call: RowsCall, scale: float, form: ClosedForm, bound: str) -> Rows:
+    """Return what the bound, "hinge", "up" or "delta", gives for each row of scores."""
+    rows, counted = call.scores, call.counted
     n_rows, n = rows.shape
-    keys = rows if targets.counted is None else torch.where(targets.counted, rows, -torch.inf)
+    keys = rows if counted is None else torch.where(counted, rows, -torch.inf)
     values, order = torch.sort(keys, dim=1, descending=True, stable=True)
     tiles = -(-n // _BLOCK)
-    values, order = values.contiguous(), order.contiguous()
+    values, order, labels = values.contiguous(), order.contiguous(), as_bytes(call.labels).contiguous()
     packed = torch.empty_like(order)
-    counted = order if targets.counted is None else targets.counted.contiguous()
+    read = {"WHOLE": not labels.dtype.is_floating_point, "CLASSES": call.classes}
     kernels.mark[(n_rows * tiles,)](
-        order, targets.positive.contiguous(), counted, packed, n, tiles,
-        MASKED=targets.counted is not None, BLOCK=_BLOCK, enable_fp_fusion=False,
+        order, labels, order if counted is None else as_bytes(counted).contiguous(), packed, n, n_rows, tiles,
+        MASKED=counted is not None, BLOCK=_BLOCK, enable_fp_fusion=False, **read,
     )  # fmt: skip
     running = packed.view(-1).cumsum(0)
     positives, negatives = values.new_empty((2, n_rows, n), dtype=torch.float64)
@@ -73,20 +83,17 @@ def solve_rows(rows: Tensor, scale: float, targets: Targets, form: ClosedForm, b
     if flags["VIOLATED"]:
         find_levels(form, tables, Level(positives, negatives, ranks, ranks, n_pos, n_neg), grouped=False)
     partial = values.new_empty((n_rows * tiles, 6), dtype=torch.float64)
-    unusable = order if targets.unusable is None else targets.unusable.contiguous()
     kernels.measure[(n_rows * tiles,)](
-        values, running, positives, ranks, unusable, order, *tables, swapped, partial, n,
-        tiles, bits, KIND=kernels.KINDS.index(form.name), CHECKED=targets.unusable is not None,
-        STEPS=n.bit_length(), BLOCK=_BLOCK, enable_fp_fusion=False, **flags,
+        values, running, positives, ranks, labels, order, *tables, swapped, partial, n, n_rows,
+        tiles, bits, KIND=kernels.KINDS.index(form.name), CHECKED=call.labels.dtype != torch.bool,
+        STEPS=n.bit_length(), BLOCK=_BLOCK, enable_fp_fusion=False, **read, **flags,
     )  # fmt: skip
-    sums, units = (
-        values.new_empty((n_rows, 1), dtype=torch.float64),
-        values.new_empty((n_rows, 2), dtype=torch.float64),
-    )
+    found = values.new_empty((n_rows, 1), dtype=values.dtype if n_rows == 1 else torch.float64)
+    units = values.new_empty((n_rows, 2), dtype=torch.float64)
     kernels.finish[(n_rows,)](
-        partial, running, sums, units, state, n, tiles, HINGE=bound == "hinge", enable_fp_fusion=False, **flags
+        partial, running, found, units, state, n, tiles, HINGE=bound == "hinge", enable_fp_fusion=False, **flags
     )  # fmt: skip
-    return Rows(sums, state[:, None], order, running, swapped, units, flags)
+    return Rows(found, state[:, None], order, running, swapped, units, flags)
 
 
 def gradient_of(rows: Rows, scale: float, weights: Tensor | None, like: Tensor) -> Tensor:
@@ -118,8 +125,9 @@ def try_kernel(device: torch.device) -> None:
     """Compile and launch a kernel; whatever is missing raises an error."""
     order = torch.zeros((1, 1), dtype=torch.int64, device=device)
     kernels.mark[(1,)](
-        order, order, order, torch.empty_like(order), 1, 1, MASKED=False, BLOCK=16, enable_fp_fusion=False
-    )
+        order, order, order, torch.empty_like(order), 1, 1, 1, MASKED=False, WHOLE=True, CLASSES=False, BLOCK=16,
+        enable_fp_fusion=False,
+    )  # fmt: skip
 
 
 def find_levels(form: ClosedForm, tables: tuple[Tensor, Tensor], level: Level, grouped: bool) -> None:
@@ -159,3 +167,8 @@ def discount_tables(form: ClosedForm, n: int, other: Tensor) -> tuple[Tensor, Te
 def bits_of(number: float) -> int:
     """Return the bits of a float64: a kernel takes a number as float32."""
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def as_bytes(tensor: Tensor) -> Tensor:
+    """Return booleans as bytes, without a copy."""
+    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor

@@ -7,7 +7,7 @@ import torch
 from lapsvm.nn.device import small_kernel
 from lapsvm.nn.device.kernels import KINDS
 from lapsvm.nn.device.losses import ClosedForm
-from lapsvm.nn.device.triton_rows import bits_of, discount_tables
+from lapsvm.nn.device.triton_rows import as_bytes, bits_of, discount_tables
 
 Tensor = torch.Tensor
 
@@ -52,8 +52,8 @@ def solve_small(batch: SmallBatch, scale: float, form: ClosedForm, bound: str) -
     form : ClosedForm
     bound : "hinge", "up" or "delta"
     """
-    scores, labels = (_bytes(array).contiguous() for array in (batch.scores, batch.labels))
-    mask = None if batch.mask is None else _bytes(batch.mask).contiguous()
+    scores, labels = (as_bytes(array).contiguous() for array in (batch.scores, batch.labels))
+    mask = None if batch.mask is None else as_bytes(batch.mask).contiguous()
     n, n_columns = len(scores), scores.shape[1] if scores.ndim == 2 else 1
     n_groups = 1 if batch.groups is None else batch.n_groups if batch.n_groups >= 0 else n
     block = max(16, 1 << (n - 1).bit_length())
@@ -74,8 +74,3 @@ def solve_small(batch: SmallBatch, scale: float, form: ClosedForm, bound: str) -
         num_warps=8 if block > 256 else 4, enable_fp_fusion=False,
     )  # fmt: skip
     return Small(values, state, gradient)
-
-
-def _bytes(tensor: Tensor) -> Tensor:
-    """Return booleans as bytes, without a copy."""
-    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor

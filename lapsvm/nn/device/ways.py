@@ -11,7 +11,7 @@ from lapsvm.nn.device.bounds import Bounded, bounded
 from lapsvm.nn.device.layout import Sorted, sort_samples
 from lapsvm.nn.device.levels import Task, find_ranks
 from lapsvm.nn.device.losses import ClosedForm
-from lapsvm.nn.device.targets import Targets, read_targets
+from lapsvm.nn.device.targets import Targets, counted_samples, read_targets
 from lapsvm.ranking.inference import LARGEST
 
 Tensor = torch.Tensor
@@ -44,17 +44,18 @@ class Found(NamedTuple):
     ----------
     values : (K, n) float64; in the scores' type if there is one ranking
         0 where there is nothing to rank.
-    counting : (K, n) bool
-        Which rankings have a positive and a negative, or a sample that cannot be used: their values are NaN.
-    lacking : (K, n) bool
-        Which rankings exist and lack positives or negatives.
+    counting : callable
+        Returns which rankings (K, n) have a positive and a negative, or a sample that cannot be used: their values are
+        NaN.
+    lacking : callable
+        Returns which rankings (K, n) exist and lack positives or negatives.
     gradient : callable
         Maps weights that fit to (K, n), or None, to the gradient of the weighted sum of values.
     """
 
     values: Tensor
-    counting: Tensor
-    lacking: Tensor
+    counting: Callable[[], Tensor]
+    lacking: Callable[[], Tensor]
     gradient: Callable[[Tensor | None], Tensor]
 
 
@@ -109,7 +110,9 @@ def _by_torch(
         sorted_back = torch.zeros_like(slots).scatter_(1, samples.order, slots)
         return (sorted_back[0] if scores.ndim == 1 else sorted_back.T.contiguous()).to(scores.dtype)
 
-    return Found(result.values, valid | result.values.isnan(), ~valid & samples.segments.exist(valid), gradient)
+    return Found(
+        result.values, lambda: valid | result.values.isnan(), lambda: ~valid & samples.segments.exist(valid), gradient
+    )
 
 
 def _by_levels(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
@@ -121,16 +124,18 @@ def _by_levels(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Fo
 
 def _by_rows(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
     """Solve by kernels; there are no groups."""
-    from lapsvm.nn.device.triton_rows import gradient_of, solve_rows
+    from lapsvm.nn.device.triton_rows import RowsCall, gradient_of, solve_rows
 
-    targets = read_targets(call.scores.shape, call.labels, call.mask, options.ignore_index)
-    solved = solve_rows(_rows(call.scores), options.scale, targets, form, options.bound)
+    shape = call.scores.shape
+    counted = counted_samples(shape, call.labels, call.mask, options.ignore_index)
+    read = RowsCall(_rows(call.scores), call.labels, counted, classes=call.labels.shape != shape)
+    solved = solve_rows(read, options.scale, form, options.bound)
 
     def gradient(weights: Tensor | None) -> Tensor:
         wide = None if weights is None else weights.expand_as(solved.values).contiguous()
         return gradient_of(solved, options.scale, wide, call.scores)
 
-    return Found(solved.values, solved.state > 0, solved.state == 0, gradient)
+    return Found(solved.values, lambda: solved.state > 0, lambda: solved.state == 0, gradient)
 
 
 def _in_one_launch(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
@@ -145,7 +150,7 @@ def _in_one_launch(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -
         weighted = solved.gradient if weights is None else solved.gradient * weights.reshape(-1)
         return weighted.to(call.scores.dtype)
 
-    return Found(solved.values.T, state > 0, state == 0, gradient)
+    return Found(solved.values.T, lambda: state > 0, lambda: state == 0, gradient)
 
 
 WAYS: dict[str, Callable[[DeviceCall, DeviceOptions, ClosedForm], Found]] = {
