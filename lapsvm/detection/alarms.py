@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Index, as_floats, as_number
+from lapsvm.arrays import Index, as_floats, as_number, as_whole_numbers
 from lapsvm.detection.detector import Detector
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, ModelFileError, ShapeError
@@ -37,6 +37,7 @@ OK = "ok"
 """What a picture without an alarm is called."""
 LEVEL = 0.95
 _SHARES = ("held_out", "tested")  # attributes of `AlarmThreshold`
+_LEAST_FREEDOM = 0.2  # below it Student's quantiles leave float64
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def independent_pictures(alarms: NDArray[np.bool_], members: Sequence[Index]) ->
 
     E. L. Korn and B. I. Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive Counts
     Estimated from Survey Data, 1998: the number by which the share varies as it does between groups, smaller the fewer
-    groups there are, and at most n. Of a share of 0 or 1, where nothing varies, it is the number of groups.
+    groups there are, and at most n. Groups of unequal sizes count as n^2 over the sum of squared sizes, so that one
+    that has most pictures leaves almost nothing known. Of a share of 0 or 1, where nothing varies, it is the number of
+    groups.
 
     Parameters
     ----------
@@ -139,10 +142,12 @@ def independent_pictures(alarms: NDArray[np.bool_], members: Sequence[Index]) ->
     n, n_groups, share = len(alarms), len(members), float(alarms.mean())
     if n_groups == 1 or share in (0, 1):
         return float(n_groups)
+    sizes = np.array([len(rows) for rows in members])
+    freedom = max(n**2 / float(sizes @ sizes) - 1, _LEAST_FREEDOM)
     excess = np.array([(alarms[rows] - share).sum() for rows in members])
     variance = n_groups / (n_groups - 1) * float(excess @ excess) / n**2
     tail = 1 - (1 - LEVEL) / 2
-    known = (stdtrit(n - 1, tail) / stdtrit(n_groups - 1, tail)) ** 2
+    known = (stdtrit(n - 1, tail) / stdtrit(freedom, tail)) ** 2
     return min(float(n), float(known) * share * (1 - share) / variance) if variance else float(n)
 
 
@@ -238,7 +243,7 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: 
         Of held-out pictures without a class: the highest one of all classes.
     max_false_alarms : float
         In (0, 1).
-    groups : array-like of shape (n,), optional
+    groups : array-like of shape (n,) of int, optional
         The group of each picture; without it each is on its own.
 
     Returns
@@ -250,8 +255,8 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: 
 
     Raises
     ------
-    InputError
-        If the share is not in (0, 1), or so many pictures promise none that is so small.
+    InputError, ShapeError
+        If the share is not in (0, 1), so many pictures promise none that is so small, or groups do not fit.
     """
     values = as_floats("probabilities", probabilities, 1)
     share = as_number("the share of false alarms", max_false_alarms)
@@ -266,14 +271,14 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: 
         weights[rows] = 1 / len(rows)
     order = np.argsort(values)[::-1]
     beyond = int(np.searchsorted(np.cumsum(weights[order]), budget, side="right"))
-    return float(np.nextafter(values[order[beyond]], np.inf))
+    return float(np.nextafter(values[order[min(beyond, len(order) - 1)]], np.inf))
 
 
 def _members(groups: ArrayLike, n: int) -> list[Index]:
     """Return the pictures of each group; ShapeError unless every one of n has a group."""
-    numbers = np.asarray(groups)
-    if numbers.shape != (n,):
-        raise ShapeError(f"groups must have one entry per picture, {n:,}, got shape {numbers.shape}.")
+    numbers = as_whole_numbers("groups", groups)
+    if len(numbers) != n:
+        raise ShapeError(f"groups must have one entry per picture, {n:,}, got {len(numbers):,}.")
     order = np.argsort(numbers, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if n else []
 

@@ -266,7 +266,7 @@ def image_auroc_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -
     for side in ("left", "right"):  # negatives of at most each level, and below it: equal scores count one half
         outranked = _sums(np.searchsorted(levels, values[negative], side), negative, len(levels), drawn)
         won += 0.5 * np.einsum("ld,ld->d", gains, np.cumsum(outranked, axis=0), dtype=np.float64)
-    pairs = drawn.T[positive].sum(axis=0, dtype=np.float64) * drawn.T[negative].sum(axis=0)
+    pairs = gains.sum(axis=0, dtype=np.float64) * (drawn @ (signs < 0).astype(drawn.dtype))
     return _ratio(won, pairs, np.nan)
 
 

@@ -15,8 +15,9 @@ MEASURES = {
 }  # fmt: skip
 _CAPTION = (
     "Image AUROC is the share of pairs of a picture with and one without the defect in the right order; .5 is chance. "
-    "The last row asks whether a picture shows any defect. Small numbers are intervals at 95 %. "
+    "The last row asks whether a picture shows any defect. "
 )
+_NEW = "new good pictures like those of training do"
 _MASKS = (
     "Pixel AUROC is the same share for the pixels of the score maps; PRO counts every region of a mask the same. "
     "Pointing is the share of pictures whose box has its middle in the box around a region, or whose map is largest in "
@@ -60,7 +61,6 @@ def _defect_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> F
     last = entry.get("any_class") or {}
     rows = [*entry["classes"].values(), last]
     titles = {key: title for key, title in MEASURES.items() if any(row.get(key) is not None for row in rows)}
-
     intervals = entry.get("intervals", {})
 
     def cells(row: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Cell, ...]:
@@ -69,7 +69,8 @@ def _defect_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> F
     names = [of_class.name for of_class in contents.classes]
     of_classes = intervals.get("classes", {})
     shown = tuple((name, cells(entry["classes"].get(name, {}), of_classes.get(name, {}))) for name in names)
-    caption = _CAPTION + (_MASKS if "pixel_auroc" in titles else "")
+    caption = _CAPTION + (f"Small numbers are intervals at {intervals['level']:.0%}. " if intervals else "")
+    caption += _MASKS if "pixel_auroc" in titles else ""
     return FigureTable(
         "How well defects are found", where, caption, tuple(titles.values()), shown,
         cells(last, intervals.get("any_class", {})), "any defect",
@@ -86,9 +87,12 @@ def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
 
     A last sentence names the classes for which whole pictures count, because other figures are of best boxes alone.
     """
+    good = alarm.held_out.get(OK)
+    grouped = good is not None and good.independent is not None
+    new = "good pictures of new groups do, where each group counts the same" if grouped else _NEW
     rule = (
         f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. It was chosen so that at most "
-        f"{100 * alarm.max_false_alarms:g} % of new good pictures like those of training do."
+        f"{100 * alarm.max_false_alarms:g} % of {new}."
     )
     shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
     counts = [f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of]

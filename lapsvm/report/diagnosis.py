@@ -15,8 +15,8 @@ from lapsvm.report.plots import Plot, reliability_plot
 from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal
 
 MEASURES = {
-    "ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc",
-    "pointing": "Pointing",
+    "ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "image_auroc": "Image AUROC",
+    "corloc": "CorLoc", "pointing": "Pointing", "map_pointing": "Map pointing",
 }  # fmt: skip
 CORLOCS = {"corloc_30": "CorLoc at .3", "corloc": "CorLoc at .5", "corloc_70": "CorLoc at .7"}
 WINDOWS = {"abo": "Best overlap of windows", "recall_50": "Window recall at .5", "recall_70": "Window recall at .7"}

@@ -56,7 +56,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
         run.write(run.threshold_file, text)
     compared = {"verdicts": verdicts, "best_windows": alone}
     figures = {name: one.any_class() for name, one in compared.items()}
-    intervals = {name: one.any_class_intervals(stored) for name, one in compared.items()}
+    draws = verdicts.draws(stored)
+    intervals = {name: one.any_class_intervals(draws) for name, one in compared.items()}
     if not context.reporter.quiet:
         _print(alarm, n_groups(groups, verdicts.held_out.is_ok))
         _print_figures(figures, intervals, list(alarm.pictures))
@@ -101,11 +102,15 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
     columns = {"held out": alarm.held_out, **({"test set": alarm.tested} if alarm.tested else {})}
     titles = {kind: "of no class" if kind == OK else kind for kind in alarm.held_out}
     rows = [[title, *(str(of.get(kind, "none")) for of in columns.values())] for kind, title in titles.items()]
-    count = alarm.held_out[OK].of
-    who, grouped = (f"{count:,}", "") if n_groups == count else (f"{n_groups:,} groups", f", in {n_groups:,} groups,")
+    count, most = alarm.held_out[OK].of, f"at most {100 * alarm.max_false_alarms:g} %"
+    promise = f"of new pictures like the {count:,} of no class {most} will ({count:,} can promise"
+    if n_groups < count:
+        promise = (
+            f"of pictures of new groups like the {n_groups:,} of no class {most} will, where each group counts the "
+            f"same ({n_groups:,} groups can promise"
+        )
     rule = (
-        f"a picture raises an alarm if a class has a probability of at least {alarm.probability:.3g}; of new pictures "
-        f"like the {count:,} of no class{grouped} at most {100 * alarm.max_false_alarms:g} % will ({who} can promise "
+        f"a picture raises an alarm if a class has a probability of at least {alarm.probability:.3g}; {promise} "
         f"{100 * least_share(n_groups):g} % or more)"
     )
     print_rows("pictures that raise an alarm, with intervals at 95 %", ["pictures", *columns], rows, rule,

@@ -31,7 +31,7 @@ from .differences import measure_table
 from .folds import compare_folds
 from .output import comparison_markdown, comparison_svg, print_comparison
 
-MEASURES = ("ap_11point", "ap_area", "corloc", "pointing", "image_ap")
+MEASURES = ("ap_11point", "ap_area", "corloc", "pointing", "image_ap", "image_auroc")
 ROLES = ("test", "train")
 
 
@@ -214,12 +214,13 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         evaluations = [evaluate_set(run.stored, run.boxes, run.set_name(role)) for run in runs]
         if len({evaluation.left_out for evaluation in evaluations}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
-        for evaluation in evaluations:
-            if role == "train" and evaluation.corloc is None:
-                continue
-            for name in classes:
-                for measure, figure in class_figures(evaluation, name, ids, counts).items():
-                    figures.setdefault(measure, {}).setdefault(name, []).append(figure)
+        if role == "train" and evaluations[0].corloc is None:
+            continue
+        for name in classes:
+            found = [class_figures(evaluation, name, ids, counts) for evaluation in evaluations]
+            for measure in found[0]:  # a run of fewer classes may have pictures of none, and so one figure more
+                if all(measure in of_run for of_run in found):
+                    figures.setdefault(measure, {})[name] = [of_run[measure] for of_run in found]
     return {measure: figures[measure] for measure in MEASURES if measure in figures}
 
 

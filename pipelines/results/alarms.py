@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +14,21 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.alarms import OK, AlarmThreshold, Share
 from lapsvm.errors import ModelFileError, OptionError, StageError
-from lapsvm.evaluation import Detections, draw_pictures, image_auroc, image_average_precision
+from lapsvm.evaluation import Detections, image_auroc, image_average_precision
 
 from ..context import StoredRun
 from ..run.dataset import has_pictures_of_no_class, positive_pictures
 from ..run.folder import RunFolder
+from ..run.groups import n_groups
 from ..run.progress import Reporter
 from .detections import read_detections
 from .detectors import load_detectors
-from .draws import DRAWS, interval, ranking_figures
+from .draws import Draws, interval, ranking_figures
 from .held_out import HeldOut, read_held_out
 from .whole_pictures import NONE, WholePictures
 
+Intervals = dict[str, dict[str, float] | None]
+"""Measure -> interval; None where the figure is undefined."""
 USUAL_SHARE = 0.05
 """Of false alarms, where a command names one."""
 
@@ -74,10 +78,9 @@ class PictureProbabilities:
             return None
         return {"image_ap": image_average_precision(self.best, labels), "image_auroc": image_auroc(self.best, labels)}
 
-    def any_class_intervals(self, seed: int, groups: Index) -> dict[str, dict[str, float] | None]:
-        """Return the intervals of `any_class` by measure, over draws of groups (n,) of pictures; empty without it."""
-        counts = draw_pictures(len(self.ids), DRAWS, seed, groups)
-        figures = ranking_figures(self.any_class() or {}, self.best, self.any_shown, counts)
+    def any_class_intervals(self, draws: Draws) -> Intervals:
+        """Return the intervals of `any_class` by measure; empty without it."""
+        figures = ranking_figures(self.any_class() or {}, self.best, self.any_shown, draws.of_pictures(self.ids))
         return {measure: interval(figure) for measure, figure in figures.items()}
 
     def shares(self, probability: float, groups: Index) -> dict[str, Share]:
@@ -186,19 +189,25 @@ class Verdicts:
 
     def any_class(self) -> dict[str, dict[str, float | None]]:
         """Return how well pictures of a class are separated from those of none, "held_out" and "tested" where known."""
-        return {name: row for name, pictures in self._sets().items() if (row := pictures.any_class())}
+        return {name: row for name, pictures in self.sets.items() if (row := pictures.any_class())}
 
-    def any_class_intervals(self, stored: StoredRun) -> dict[str, dict[str, dict[str, float] | None]]:
-        """Return the intervals of `any_class` over the pictures of the run."""
-        names, seed = {"held_out": stored.train_set, "tested": stored.settings.data.test_set}, stored.settings.seed
-        return {
-            name: found
-            for name, pictures in self._sets().items()
-            if (found := pictures.any_class_intervals(seed, pictures.groups(stored, names[name])))
-        }
-
-    def _sets(self) -> dict[str, PictureProbabilities]:
+    @property
+    def sets(self) -> dict[str, PictureProbabilities]:
+        """The pictures, under "held_out" and "tested"."""
         return {"held_out": self.held_out} | ({} if self.tested is None else {"tested": self.tested})
+
+    def draws(self, stored: StoredRun) -> dict[str, Draws]:
+        """Draw the pictures of each entry of `any_class`."""
+        names = {"held_out": stored.train_set, "tested": stored.settings.data.test_set}
+        groups = {
+            name: partial(stored.groups, names[name], shards=stored.shards_if_any(names[name]))
+            for name in self.any_class()
+        }
+        return {name: Draws.of(self.sets[name].ids, stored.settings.seed, of) for name, of in groups.items()}
+
+    def any_class_intervals(self, draws: Mapping[str, Draws]) -> dict[str, Intervals]:
+        """Return the intervals of `any_class` by draws of its pictures."""
+        return {name: self.sets[name].any_class_intervals(of) for name, of in draws.items()}
 
 
 def run_verdicts(
@@ -239,9 +248,10 @@ def threshold_command(stored: StoredRun, detectors: Mapping[str, Detector]) -> s
     have_all = all(one.calibration is not None for one in detectors.values())
     if not has_pictures_of_no_class(stored.data, name) or not have_all or OK in classes:
         return ""
+    ids = [record.id for record in stored.data.records[name]]
     shown = positive_pictures(stored.data.records[name], classes)
-    good = [record.id for record in stored.data.records[name] if record.id not in shown]
-    n_good = len(np.unique(stored.groups(name, good, stored.shards_if_any(name))))
-    share = max(USUAL_SHARE, math.ceil(100 / (n_good + 1)) / 100)
+    is_good = np.array([image_id not in shown for image_id in ids])
+    count = n_groups(stored.groups(name, ids, stored.shards_if_any(name)), is_good)
+    share = max(USUAL_SHARE, math.ceil(100 / (count + 1)) / 100)
     folder = shlex.quote(str(stored.folder.path))
     return f"lapsvm threshold --out {folder} --max-false-alarms {share:g}" if share < 1 else ""

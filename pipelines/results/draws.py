@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,26 @@ GroupsOf = Callable[[Sequence[str]], Index]
 ImageLevel = Mapping[str, float | None]
 """Measure -> value, of "image_ap" and "image_auroc"."""
 DRAWS = 1000
+
+
+class Draws(NamedTuple):
+    """Bootstrap draws of pictures; see `draw_pictures` for the counts."""
+
+    ids: Sequence[str]
+    counts: Counts
+    seed: int
+
+    @classmethod
+    def of(cls, ids: Sequence[str], seed: int, groups: GroupsOf) -> "Draws":
+        """Draw pictures, or rather their groups: `groups` returns these, see `run.groups`."""
+        return cls(ids, draw_pictures(len(ids), DRAWS, seed, groups(ids)), seed)
+
+    def of_pictures(self, ids: Sequence[str]) -> Counts:
+        """Return how often each draw has each of some of the pictures."""
+        if list(ids) == list(self.ids):
+            return self.counts
+        positions = {image: position for position, image in enumerate(self.ids)}
+        return self.counts[:, [positions[image] for image in ids]]
 
 
 @dataclass(frozen=True)
@@ -105,49 +125,37 @@ def mean_figure(figures: Sequence[Figure]) -> Figure:
 
 
 def set_intervals(
-    evaluation: SetEvaluation, seed: int, groups: GroupsOf, pointed: Mapping[str, Mapping[str, ClassHits]], *,
-    trained_on: bool,
-) -> dict[str, Any] | None:  # fmt: skip
-    """Return the intervals of a set's figures.
+    evaluation: SetEvaluation, draws: Draws, pointed: Mapping[str, Mapping[str, ClassHits]]
+) -> dict[str, Any]:
+    """Return the intervals of a set's figures, see `_intervals`.
 
-    The training set's image-level AP is left out: an interval over the pictures that a model has seen says nothing
-    about other pictures.
+    The training set's image-level figures are left out: an interval over the pictures that a model has seen says
+    nothing about other pictures.
 
     Parameters
     ----------
     evaluation : SetEvaluation
-    seed : int
-    groups : function
-        Pictures -> their groups, see `run.groups`: groups are drawn.
+        Of a test set, or of a training set with boxes.
+    draws : Draws
+        Of its pictures.
     pointed : mapping of class name to (mapping of measure to ClassHits)
         What else is known of a class, {} for nothing.
-    trained_on : bool
-        Whether it is the training set.
-
-    Returns
-    -------
-    dict or None
-        See `_intervals`; None for a training set without boxes.
     """
-    if trained_on and evaluation.corloc is None:
-        return None
-    ids = list(evaluation.records)
-    counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
+    ids, counts = draws.ids, draws.counts
     figures = {name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}
     more = {name: share_figures(hits, ids, counts) for name, hits in pointed.items()}
-    return _intervals({name: of_class | more.get(name, {}) for name, of_class in figures.items()}, seed)
+    return _intervals({name: of_class | more.get(name, {}) for name, of_class in figures.items()}, draws.seed)
 
 
-def hit_intervals(hits: Mapping[str, ClassHits], ids: Sequence[str], seed: int, groups: GroupsOf) -> dict[str, Any]:
-    """Return the intervals of shares of hits among the pictures of a set, by measure."""
-    counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
-    return _row(share_figures(hits, ids, counts))
+def hit_intervals(hits: Mapping[str, ClassHits], draws: Draws) -> dict[str, Any]:
+    """Return the intervals of shares of hits, by measure."""
+    return _row(share_figures(hits, draws.ids, draws.counts))
 
 
 def held_out_intervals(
-    held_out: Mapping[str, HeldOut], has_none: bool, truth: Truth | None, seed: int, groups: GroupsOf
+    held_out: Mapping[str, HeldOut], has_none: bool, truth: Truth | None, draws: Draws
 ) -> dict[str, Any]:
-    """Return the intervals of the held-out figures over the training pictures.
+    """Return the intervals of the held-out figures over the training pictures, see `_intervals`.
 
     Parameters
     ----------
@@ -156,26 +164,17 @@ def held_out_intervals(
         Whether some pictures show no class.
     truth : ground truth of the training set, or None
         Without it there is no CorLoc and no pointing.
-    seed : int
-    groups : function
-        As in `set_intervals`.
-
-    Returns
-    -------
-    dict
-        See `_intervals`.
+    draws : Draws
+        Of all pictures of `held_out`.
     """
-    ids = list(dict.fromkeys(image for of_class in held_out.values() for image in of_class.ids))
-    counts = draw_pictures(len(ids), DRAWS, seed, groups(ids))
-    positions = {image: position for position, image in enumerate(ids)}
     figures: dict[str, dict[str, Figure]] = {}
     for name, of_class in held_out.items():
-        drawn = counts[:, [positions[image] for image in of_class.ids]]
+        drawn = draws.of_pictures(of_class.ids)
         figures[name] = ranking_figures(of_class.image_level(has_none), of_class.score, of_class.y, drawn)
         if truth is not None:
             hits = {"corloc": of_class.corloc(name, truth[name]), "pointing": of_class.pointing(name, truth[name])}
-            figures[name] |= share_figures(hits, ids, counts)
-    return _intervals(figures, seed)
+            figures[name] |= share_figures(hits, draws.ids, draws.counts)
+    return _intervals(figures, draws.seed)
 
 
 def _intervals(figures: Mapping[str, Mapping[str, Figure]], seed: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
 from .alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from .detectors import available_detectors
-from .draws import held_out_intervals, hit_intervals, set_intervals
+from .draws import Draws, held_out_intervals, hit_intervals, set_intervals
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
 from .known_boxes import Truth
@@ -81,24 +81,24 @@ def set_entry(
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(shards), known)))
     groups = partial(stored.groups, evaluation.name, shards=shards)
-    intervals = set_intervals(evaluation, seed, groups, pointed, trained_on=trained_on)
-    if intervals is not None:
-        entry["intervals"] = intervals
+    if not trained_on or evaluation.corloc is not None:
+        draws = Draws.of(list(evaluation.records), seed, groups)
+        entry["intervals"] = set_intervals(evaluation, draws, pointed)
     if trained_on:
         unseen = Unseen.of_run(stored)
         held_out = unseen.table(truth)
         if held_out is None:
             return entry
-        intervals = held_out_intervals(unseen.held_out, unseen.has_none, truth, seed, groups)
-        if unseen.pictures:
-            intervals["any_class"] = unseen.pictures.any_class_intervals(seed, groups(unseen.pictures.ids))
+        draws = Draws.of(unseen.ids, seed, groups)
+        intervals = held_out_intervals(unseen.held_out, unseen.has_none, truth, draws)
+        if unseen.pictures and "any_class" in held_out:
+            intervals["any_class"] = unseen.pictures.any_class_intervals(draws)
         return {**entry, "held_out": {**held_out, "intervals": intervals}}
     pictures = _pictures(evaluation, detectors)
     if pictures and (row := pictures.any_class()):
         entry["any_class"] = row | (pixels.any_class or {} if pixels else {})
-        intervals = pictures.any_class_intervals(seed, groups(pictures.ids))
         more = {"map_pointing": pixels.any_hits} if pixels else {}
-        entry["intervals"]["any_class"] = intervals | hit_intervals(more, list(evaluation.records), seed, groups)
+        entry["intervals"]["any_class"] = pictures.any_class_intervals(draws) | hit_intervals(more, draws)
     thresholds = threshold_entry(evaluation, detectors, precision)
     return entry if thresholds is None else {**entry, "thresholds": thresholds}
 
@@ -240,6 +240,11 @@ class Unseen:
         is_whole = held_out.keys() == detectors.keys() == set(data.classes)
         pictures = joined_probabilities(held_out, detectors) if is_whole and has_none else None
         return cls(held_out, reliability, has_none, pictures)
+
+    @property
+    def ids(self) -> list[str]:
+        """The pictures of any class."""
+        return list(dict.fromkeys(image for of_class in self.held_out.values() for image in of_class.ids))
 
     def table(self, truth: Truth | None) -> dict[str, Any] | None:
         """Return {"classes", "mean"} of the held-out figures, or None if no class has any.

@@ -69,6 +69,8 @@ def _table(entry: Mapping[str, Any]) -> str:
     rows = [
         _row(name, row, intervals.get("classes", {}).get(name, {}), measures) for name, row in entry["classes"].items()
     ]
+    if "any_class" in entry:
+        rows.append(_row("any class", entry["any_class"], intervals.get("any_class", {}), measures))
     rows.append(_row("mean", entry["mean"], intervals.get("mean", {}), measures))
     note = f"\nBrackets hold {intervals['level']:.0%} intervals over pictures.\n" if intervals else ""
     return markdown_table(["class", *(TITLES[key] for key in measures)], rows, escape=False) + note

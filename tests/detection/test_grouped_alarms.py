@@ -73,8 +73,18 @@ def test_few_groups_promise_no_small_share():
     few = numbers < 18
     with pytest.raises(InputError, match=r"needs 19 groups of held-out pictures of no class, got 18, which promise"):
         choose_threshold(values[few], 0.05, numbers[few])
-    with pytest.raises(ShapeError, match=r"groups must have one entry per picture, 57, got shape \(18,\)"):
+    with pytest.raises(ShapeError, match=r"groups must have one entry per picture, 57, got 18"):
         choose_threshold(values, 0.05, numbers[:18])
+    for wrong in ([*"abc"] * 19, numbers + 0.5, numbers * 1j):
+        with pytest.raises(InputError, match="groups must be whole numbers"):
+            choose_threshold(values, 0.05, wrong)
+
+
+def test_rounding_loses_no_alarm():
+    assert 0.29 * 100 < 29
+    threshold = choose_threshold(np.arange(99), 0.29, np.arange(99))
+    assert (np.arange(99) >= threshold).sum() == 28
+    assert choose_threshold([0.3, 0.1, 0.2], 1 - 1e-11) == np.nextafter(0.1, 1)
 
 
 def test_pictures_on_their_own_have_the_exact_interval():
@@ -90,6 +100,24 @@ def test_where_nothing_varies_groups_are_counted(alarms):
     assert share == Share(60 * alarms, 60, 20.0)
     assert share.interval == pytest.approx(clopper_pearson(20 * alarms, 20))
     assert Share.among([True, False], [1, 1]).independent == 1
+
+
+def test_the_number_is_that_of_the_paper_in_a_case_by_hand():
+    """Three of six alarm, two of them in a group of three: the variance is 4/3 / 36, Student's quantiles of 5 and 2."""
+    share = Share.among([True, True, False, False, False, True], [7, 7, 7, 1, 2, 3])
+    assert share.independent == pytest.approx(0.25 / (4 / 3 / 36) * (2.570582 / 4.302653) ** 2, rel=1e-6)
+
+
+def test_a_group_that_has_most_pictures_leaves_almost_nothing_known():
+    random, held = np.random.default_rng(2), 0
+    numbers = np.repeat(np.arange(11), [50] + [1] * 10)
+    for _ in range(300):
+        rates = random.beta(5, 5, 11)
+        low, high = Share.among(random.random(60) < rates[numbers], numbers).interval
+        held += low <= 0.5 <= high
+    assert held >= 0.95 * 300
+    alarms = numbers > 0  # but those of the large group
+    assert np.diff(Share.among(alarms, numbers).interval) > 0.9
 
 
 def test_pictures_that_differ_as_if_alone_count_almost_as_many():

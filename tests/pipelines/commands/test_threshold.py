@@ -80,18 +80,22 @@ def test_pictures_of_one_product_count_as_one(product, command, refused, tmp_pat
     options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
     data = ("--data", "mvtec", "--root", product, "--group", name_of_product)
     assert command("run", *data, "--out", run, *options).status == 0
+    assert f"lapsvm threshold --out {run} --max-false-alarms 0.25" in (run / "page/index.html").read_text()
     mix_up(run)
     good = [name for name, y in zip(*ids_and_labels(run), strict=True) if y < 0]
     n_products = len({name.split("good/")[1][:-1] for name in good})
     result = command("threshold", "--out", run, "--max-false-alarms", 0.5)
     assert result.status == 0, result.err
-    said = f"like the 24 of no class, in {n_products} groups, at most 50 % will ({n_products} groups can promise"
-    assert said in " ".join(result.out.split())
+    groups = f"{n_products} groups can promise"
+    said = f"of pictures of new groups like the {n_products} of no class at most 50 % will, where each group counts the"
+    assert f"{said} same ({groups} 25 % or more)" in " ".join(result.out.split())
     alarm = stored(run)
     values, _ = held_out_best(run)
     assert sum(value >= alarm.probability for value in values) == alarm.held_out["ok"].alarms > 0
     assert alarm.held_out["ok"].independent < 24
     assert alarm.tested["ok"].independent < 12
+    command("report", "--out", run)
+    assert "at most 50 % of good pictures of new groups do, where each group" in (run / "page/index.html").read_text()
     line = refused("threshold", "--out", run, "--max-false-alarms", "0.05")
     assert f"0.05 needs 19 groups of held-out pictures of no class, got {n_products}" in line
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import open_stored
-from lapsvm.pipelines.results.draws import DRAWS, detection_figures, held_out_intervals
+from lapsvm.pipelines.results.draws import DRAWS, Draws, detection_figures, held_out_intervals
 from lapsvm.pipelines.results.evaluation import evaluate_set
 from lapsvm.pipelines.results.known_boxes import BoxSource
 from lapsvm.pipelines.results.set_entry import Unseen, set_entry, stored_entry
@@ -93,7 +93,9 @@ def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finishe
     for name, row in entry["intervals"]["classes"].items():
         assert row["image_ap"]["low"] <= entry["classes"][name]["image_ap"] <= row["image_ap"]["high"]
     unseen = Unseen.of_run(opened(finished))
-    without_boxes = held_out_intervals(unseen.held_out, False, None, 0, lambda ids: np.arange(len(ids)))
+    without_boxes = held_out_intervals(
+        unseen.held_out, False, None, Draws.of(unseen.ids, 0, lambda ids: np.arange(len(ids)))
+    )
     assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
     boxless = replace(evaluated(opened(finished), "trainval"), corloc=None, truth=None)
     assert "intervals" not in set_entry(opened(finished), boxless, 0.9)

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.results.alarms import PictureProbabilities
-from lapsvm.pipelines.results.draws import DRAWS
+from lapsvm.pipelines.results.draws import DRAWS, Draws
 from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -58,8 +58,13 @@ def test_a_class_has_the_figures_of_its_maps(inspected, product, maps, name):
         counts.add(own, mask)
     assert row["pro"] == pytest.approx(counts.pro, abs=2e-3)
     assert counts.n_regions == 6
-    hits = [mask[map_peak(own)] for own, mask in pictures if mask.any()]
-    assert row["map_pointing"] == pytest.approx(np.mean(hits))
+    shown = np.array([mask.any() for _, mask in pictures])
+    hits = np.array([mask[map_peak(own)] for own, mask in pictures])
+    assert row["map_pointing"] == pytest.approx(np.mean(hits[shown]))
+    counts = draw_pictures(len(pictures), DRAWS, 0)[:, shown]
+    drawn = (counts * hits[shown]).sum(axis=1)[counts.any(axis=1)] / counts.sum(axis=1)[counts.any(axis=1)]
+    found = entry_of(inspected)["intervals"]["classes"][name]["map_pointing"]
+    assert [found["low"], found["high"]] == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
 
 
 def test_all_classes_as_one_have_the_highest_logit_of_each_pixel(inspected, product, maps):
@@ -99,14 +104,13 @@ def test_intervals_of_any_class_are_those_of_groups_of_pictures():
     random = np.random.default_rng(0)
     best, shown, groups = random.random(60), np.where(np.arange(60) < 30, 1, -1), np.arange(60) // 6
     pictures = PictureProbabilities(("a",), best[:, None], shown[:, None], tuple(map(str, range(60))))
-    counts = draw_pictures(60, DRAWS, 3, groups)
+    draws = Draws.of(["other", *pictures.ids], 3, lambda _: np.append(99, groups))
+    counts = draws.counts[:, 1:]
     values = [roc_auc_score(shown[drawn], best[drawn]) for drawn in drawn_pictures(counts) if len({*shown[drawn]}) > 1]
-    found = pictures.any_class_intervals(3, groups)["image_auroc"]
+    found = pictures.any_class_intervals(draws)["image_auroc"]
     assert [found["low"], found["high"]] == pytest.approx(np.quantile(values, [0.025, 0.975]))
-    apart = pictures.any_class_intervals(3, np.arange(60))["image_auroc"]
-    assert found["high"] - found["low"] != apart["high"] - apart["low"]
     none = PictureProbabilities(("a",), best[:, None], np.ones((60, 1)), pictures.ids)
-    assert none.any_class_intervals(3, groups) == {}
+    assert none.any_class_intervals(draws) == {}
 
 
 def drawn_pictures(counts):
