@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float64, as_floats, as_whole_numbers, check_same_length
+from lapsvm.arrays import Float64, Index, as_floats, as_whole_numbers, check_same_length
 from lapsvm.blas import one_blas_thread
 from lapsvm.detection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 from lapsvm.errors import InputError
 
 LEAST = 10
-"""The pictures with, and those without a class that must remain without any one fold; fewer teach no second model."""
+"""The groups of pictures with and without a class that must remain beside every fold; fewer teach no second model."""
 _C = 0.01
 _RIDGE = 1e-6  # keeps the join of two equal scores defined
 _NARROW = 1e-6  # a feature's deviation counts as no less than this share of the largest one
@@ -92,7 +92,9 @@ class FittedPictures(NamedTuple):
     held_out: Float64
 
 
-def fit_picture_model(means: ArrayLike, best: ArrayLike, y: ArrayLike, fold: ArrayLike) -> FittedPictures | None:
+def fit_picture_model(
+    means: ArrayLike, best: ArrayLike, y: ArrayLike, fold: ArrayLike, groups: ArrayLike | None = None
+) -> FittedPictures | None:
     """Learn a picture model of a class.
 
     Parameters
@@ -105,6 +107,9 @@ def fit_picture_model(means: ArrayLike, best: ArrayLike, y: ArrayLike, fold: Arr
         1, or -1.
     fold : array-like of shape (n,) of int
         The fold of each picture.
+    groups : array-like of shape (n,) of int, optional
+        The group of each picture, in one fold each; without it each is on its own. What the whole picture adds counts a
+        picture as its part of its group.
 
     Returns
     -------
@@ -119,29 +124,32 @@ def fit_picture_model(means: ArrayLike, best: ArrayLike, y: ArrayLike, fold: Arr
     """
     features, scores = as_floats("means", means, 2), as_floats("best", best, 1)
     shows, folds = as_floats("y", y, 1) > 0, as_whole_numbers("fold", fold)
-    for name, rows in (("best", scores), ("y", shows), ("fold", folds)):
+    owner = as_whole_numbers("groups", np.arange(len(features)) if groups is None else groups)
+    for name, rows in (("best", scores), ("y", shows), ("fold", folds), ("groups", owner)):
         check_same_length("means", features, name, rows)
     members = [folds == number for number in np.unique(folds)]
-    if not all(_are_enough(shows[~in_fold]) for in_fold in members):
+    if not all(_are_enough(shows[~in_fold], owner[~in_fold]) for in_fold in members):
         return None
+    _, group, sizes = np.unique(owner, return_inverse=True, return_counts=True)
+    parts = 1 / sizes[group]
     picture_scores = np.empty(len(features))
     for in_fold in members:
         coef, intercept = _classifier(features[~in_fold], shows[~in_fold])
         picture_scores[in_fold] = features[in_fold] @ coef + intercept
-    joined = _join(scores, picture_scores, shows)
+    joined = _join(scores, picture_scores, shows, parts)
     if not joined.weight:
         return None
     held_out = np.empty(len(features))
     for in_fold in members:
-        others = _join(scores[~in_fold], picture_scores[~in_fold], shows[~in_fold])
+        others = _join(scores[~in_fold], picture_scores[~in_fold], shows[~in_fold], parts[~in_fold])
         held_out[in_fold] = logistic(others.logits(scores[in_fold], picture_scores[in_fold]))
     coef, intercept = _classifier(features, shows)
     model = PictureModel(joined.slope, joined.offset + joined.weight * intercept, joined.weight * coef)
     return FittedPictures(model, held_out)
 
 
-def _are_enough(shows: Flags) -> bool:
-    return min(int(shows.sum()), int((~shows).sum())) >= LEAST
+def _are_enough(shows: Flags, owner: Index) -> bool:
+    return min(len(np.unique(owner[rows])) for rows in (shows, ~shows)) >= LEAST
 
 
 def _classifier(features: Float64, shows: Flags) -> tuple[Float64, float]:
@@ -167,17 +175,17 @@ class _Join(NamedTuple):
     def logits(self, best: Float64, picture_scores: Float64) -> Float64:
         return self.slope * best + self.weight * picture_scores + self.offset
 
-    def loss(self, best: Float64, picture_scores: Float64, shows: Flags) -> float:
-        """Return the negative log-likelihood of Platt's targets."""
+    def losses(self, best: Float64, picture_scores: Float64, shows: Flags) -> Float64:
+        """Return the negative log-likelihoods (n,) of Platt's targets."""
         logits = self.logits(best, picture_scores)
-        return float((np.logaddexp(0, logits) - smoothed_targets(shows) * logits).sum())
+        return np.asarray(np.logaddexp(0, logits) - smoothed_targets(shows) * logits)
 
 
-def _join(best: Float64, picture_scores: Float64, shows: Flags) -> _Join:
+def _join(best: Float64, picture_scores: Float64, shows: Flags, parts: Float64) -> _Join:
     """Return the logistic map of both scores, or that of the best window alone.
 
     The latter if either would count negatively, or the whole picture adds no more than one more number does by chance
-    (H. Akaike's criterion, 1974).
+    (H. Akaike's criterion, 1974), where each picture counts as its part of a group.
     """
     calibration = Calibration.fit(best, np.where(shows, 1, -1))
     alone, scores = _Join(calibration.slope, 0.0, calibration.offset), np.column_stack([best, picture_scores])
@@ -187,5 +195,6 @@ def _join(best: Float64, picture_scores: Float64, shows: Flags) -> _Join:
     weights, intercept = logistic_weights((scores - mean) / spread, shows, 1 / _RIDGE)
     slope, weight = (weights / spread).tolist()
     both = _Join(slope, weight, intercept - float(mean @ [slope, weight]))
-    is_better = alone.loss(best, picture_scores, shows) > both.loss(best, picture_scores, shows) + 1
+    gains = alone.losses(best, picture_scores, shows) - both.losses(best, picture_scores, shows)
+    is_better = float(gains @ parts) > 1
     return both if slope >= 0 and weight > 0 and is_better else alone

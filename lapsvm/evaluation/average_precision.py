@@ -123,7 +123,7 @@ def image_average_precision(scores: ArrayLike, labels: ArrayLike) -> float | Non
     from sklearn.metrics import average_precision_score
 
     labelled = signs != 0
-    return float(average_precision_score(signs[labelled] > 0, values[labelled]))
+    return min(float(average_precision_score(signs[labelled] > 0, values[labelled])), 1.0)  # rounding may pass 1
 
 
 def image_auroc(scores: ArrayLike, labels: ArrayLike) -> float | None:

@@ -32,7 +32,8 @@ def check_entry(entry: Any, where: str = "figures") -> None:
         _check_table(entry["windows"], f"windows of {where}", _check_number)
     if "intervals" in entry:
         _check_table(entry["intervals"], f"intervals of {where}", _check_interval)
-        _check_numbers(entry["intervals"], ("level", "draws"), f"intervals of {where}")
+        drawn = ("level", "draws", *(["groups"] if "groups" in entry["intervals"] else []))
+        _check_numbers(entry["intervals"], drawn, f"intervals of {where}")
         for measure, found in _mapping(entry["intervals"].get("any_class", {}), f"intervals of {where}").items():
             _check_interval(found, f"{measure} of any_class of {where}")
     if "held_out" in entry:

@@ -14,7 +14,14 @@ from lapsvm.report.contents import (
 from lapsvm.report.misses import MissKind, miss_kind
 from lapsvm.report.next_steps import BoxMoves, Findings, StepCommands, next_steps
 from lapsvm.report.page import render_page, write_page
-from lapsvm.report.tables import cell_text, class_columns, escape_markdown, left_out_sentence, markdown_table
+from lapsvm.report.tables import (
+    cell_text,
+    class_columns,
+    drawn_text,
+    escape_markdown,
+    left_out_sentence,
+    markdown_table,
+)
 
 __all__ = [
     "BoxMoves",
@@ -32,6 +39,7 @@ __all__ = [
     "StepCommands",
     "cell_text",
     "class_columns",
+    "drawn_text",
     "escape_markdown",
     "left_out_sentence",
     "markdown_table",

@@ -12,7 +12,7 @@ from lapsvm.evaluation import ErrorKind
 from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import Contents, SetSummary
 from lapsvm.report.plots import Plot, reliability_plot
-from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal
+from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal, drawn_text
 
 MEASURES = {
     "ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "image_auroc": "Image AUROC",
@@ -169,8 +169,8 @@ def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) ->
         return None
     intervals = entry["intervals"]
     caption = (
-        f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
-        f"the same kind ({intervals['draws']} bootstrap draws)."
+        f"{intervals['level']:.0%} intervals over {drawn_text(intervals)}: how far a figure would differ on other "
+        f"pictures of the same kind ({intervals['draws']} bootstrap draws)."
     )
     heading = "Intervals", place(where)
     table = _figures(contents, heading, caption, [_known(intervals, MEASURES)], interval_text)

@@ -52,6 +52,11 @@ def decimal(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:z.3f}"
 
 
+def drawn_text(intervals: Mapping[str, Any]) -> str:
+    """Return what intervals are over: pictures, or groups of them."""
+    return f"{intervals['groups']:,} groups of pictures" if "groups" in intervals else "pictures"
+
+
 def short(value: float | None) -> str:
     """Return a number with at most 6 significant digits, "-" for None."""
     return UNDEFINED if value is None else f"{value:g}"

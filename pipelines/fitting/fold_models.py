@@ -141,7 +141,7 @@ def _are_grouped(groups: Groups, y: Labels) -> TypeGuard[Index]:
 
 def _counted_once(y: Labels, groups: Groups) -> str:
     """Return how numbers of pictures were counted, for the end of a phrase."""
-    return ", those that are the same or of one data.group counted once" if _are_grouped(groups, y) else ""
+    return ", those that are the same or of one --group counted once" if _are_grouped(groups, y) else ""
 
 
 def too_few_pictures(class_name: str, y: Labels, least: int, groups: Groups = None) -> str:

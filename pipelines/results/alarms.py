@@ -105,7 +105,7 @@ def calibrated_detectors(stored: StoredRun) -> dict[str, Detector]:
     return detectors
 
 
-_FEW = "it has too few pictures for held-out scores"
+_FEW = "it has too few pictures, or groups of them, for held-out scores"
 
 
 def known_held_out(run: RunFolder, detectors: Mapping[str, Detector]) -> dict[str, HeldOut]:
@@ -186,6 +186,11 @@ class Verdicts:
         if tested is None:
             return {}
         return tested.shares(probability, tested.groups(stored, stored.settings.data.test_set))
+
+    def separates_better(self, other: "Verdicts") -> bool:
+        """Return whether they put more pairs of held-out pictures with and without a class in order than others do."""
+        own, others = (one.held_out.any_class() or {} for one in (self, other))
+        return (own.get("image_auroc") or 0) > (others.get("image_auroc") or 0)
 
     def any_class(self) -> dict[str, dict[str, float | None]]:
         """Return how well pictures of a class are separated from those of none, "held_out" and "tested" where known."""

@@ -40,11 +40,13 @@ class Draws(NamedTuple):
     ids: Sequence[str]
     counts: Counts
     seed: int
+    n_groups: int
 
     @classmethod
     def of(cls, ids: Sequence[str], seed: int, groups: GroupsOf) -> "Draws":
         """Draw pictures, or rather their groups: `groups` returns these, see `run.groups`."""
-        return cls(ids, draw_pictures(len(ids), DRAWS, seed, groups(ids)), seed)
+        group = groups(ids)
+        return cls(ids, draw_pictures(len(ids), DRAWS, seed, group), seed, len(np.unique(group)))
 
     def of_pictures(self, ids: Sequence[str]) -> Counts:
         """Return how often each draw has each of some of the pictures."""
@@ -144,7 +146,7 @@ def set_intervals(
     ids, counts = draws.ids, draws.counts
     figures = {name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}
     more = {name: share_figures(hits, ids, counts) for name, hits in pointed.items()}
-    return _intervals({name: of_class | more.get(name, {}) for name, of_class in figures.items()}, draws.seed)
+    return _intervals({name: of_class | more.get(name, {}) for name, of_class in figures.items()}, draws)
 
 
 def hit_intervals(hits: Mapping[str, ClassHits], draws: Draws) -> dict[str, Any]:
@@ -174,21 +176,22 @@ def held_out_intervals(
         if truth is not None:
             hits = {"corloc": of_class.corloc(name, truth[name]), "pointing": of_class.pointing(name, truth[name])}
             figures[name] |= share_figures(hits, draws.ids, draws.counts)
-    return _intervals(figures, draws.seed)
+    return _intervals(figures, draws)
 
 
-def _intervals(figures: Mapping[str, Mapping[str, Figure]], seed: int) -> dict[str, Any]:
+def _intervals(figures: Mapping[str, Mapping[str, Figure]], draws: Draws) -> dict[str, Any]:
     """Return the intervals of the classes, and of their mean, because all classes share the draws.
 
     {"level", "draws", "seed", "classes": {name: {measure: {"low", "high"}}}, "mean": {measure: {"low", "high"}}}; None
-    in place of an interval where the figure is undefined.
+    in place of an interval where the figure is undefined. "groups" is their number where pictures belong together.
     """
     measures = dict.fromkeys(measure for of_class in figures.values() for measure in of_class)
     means = {measure: mean_figure([of_class[measure] for of_class in figures.values()]) for measure in measures}
     return {
         "level": LEVEL,
         "draws": DRAWS,
-        "seed": seed,
+        "seed": draws.seed,
+        **({"groups": draws.n_groups} if draws.n_groups < len(draws.ids) else {}),
         "classes": {name: _row(of_class) for name, of_class in figures.items()},
         "mean": _row(means),
     }

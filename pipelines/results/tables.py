@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lapsvm.report import cell_text
+from lapsvm.report import cell_text, drawn_text
 
 TITLES = {
     "ap_11point": "AP 11-point",
@@ -78,7 +78,7 @@ def _intervals_line(intervals: Mapping[str, Any]) -> str:
     """Return a line with the intervals of the means, and of all classes as one."""
     means, joined = _intervals_text(intervals["mean"]), _intervals_text(intervals.get("any_class", {}))
     more = f"; of any class: {joined}" if joined else ""
-    return f"{intervals['level']:.0%} intervals of the means over pictures: {means or 'undefined'}{more}"
+    return f"{intervals['level']:.0%} intervals of the means over {drawn_text(intervals)}: {means or 'undefined'}{more}"
 
 
 def _intervals_text(row: Mapping[str, Mapping[str, float] | None]) -> str:

@@ -72,7 +72,8 @@ def learn_whole_pictures(stored: StoredRun, held_out: Mapping[str, HeldOut], rep
     fitted = {}
     with reporter.bar("learn whole pictures", len(held_out), "classes") as bar:
         for name, scores in held_out.items():
-            fitted[name] = fit_picture_model(_rows(means, scores.ids), scores.score, scores.y, scores.fold)
+            groups = stored.groups(data.train_set, scores.ids, stored.shards_if_any(data.train_set))
+            fitted[name] = fit_picture_model(_rows(means, scores.ids), scores.score, scores.y, scores.fold, groups)
             bar.step()
     return WholePictures({name: model for name, model in fitted.items() if model is not None}, means)
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lapsvm.report import Contents, escape_markdown, markdown_table
+from lapsvm.report import Contents, drawn_text, escape_markdown, markdown_table
 
 from ..context import RunContext
 from ..results.tables import TITLES, interval_text
@@ -72,7 +72,7 @@ def _table(entry: Mapping[str, Any]) -> str:
     if "any_class" in entry:
         rows.append(_row("any class", entry["any_class"], intervals.get("any_class", {}), measures))
     rows.append(_row("mean", entry["mean"], intervals.get("mean", {}), measures))
-    note = f"\nBrackets hold {intervals['level']:.0%} intervals over pictures.\n" if intervals else ""
+    note = f"\nBrackets hold {intervals['level']:.0%} intervals over {drawn_text(intervals)}.\n" if intervals else ""
     return markdown_table(["class", *(TITLES[key] for key in measures)], rows, escape=False) + note
 
 

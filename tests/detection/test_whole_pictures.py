@@ -23,6 +23,28 @@ def pictures(seed=0, n=120, shown=40, window=0.7, surface=0.6):
     return means, rng.normal(size=n) + window * y, y, fold
 
 
+def test_pictures_of_one_group_count_once():
+    """Copies add nothing: neither to whether there are enough of them, nor to whether they say more than chance."""
+    means, best, y, fold = pictures()
+    groups = np.arange(len(y))
+    assert (
+        fit_picture_model(means, best, y, fold, groups[::-1]).model.slope
+        == fit_picture_model(means, best, y, fold).model.slope
+    )
+    few = [part[np.r_[np.flatnonzero(y > 0)[:12], np.flatnonzero(y < 0)[:40]]] for part in (means, best, y, fold)]
+    copied = [np.concatenate([part] * 8) for part in few]
+    assert fit_picture_model(*few) is None
+    assert fit_picture_model(*copied, np.tile(np.arange(52), 8)) is None
+    assert fit_picture_model(*copied) is not None
+    weak = 0
+    for seed in range(30):
+        rows = [np.concatenate([part] * 8) for part in pictures(seed, window=1, surface=0)]
+        weak += fit_picture_model(*rows, np.tile(np.arange(120), 8)) is not None
+    assert weak <= 6
+    with pytest.raises(ShapeError, match="groups"):
+        fit_picture_model(means, best, y, fold, groups[1:])
+
+
 def platt(scores, y):
     """Return scikit-learn's logistic regression of columns of scores on Platt's targets."""
     positives, negatives = (y > 0).sum(), (y < 0).sum()

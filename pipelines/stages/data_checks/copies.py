@@ -1,5 +1,6 @@
 """Pictures that are copies of others: labelled differently, or in the training set and in another one."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -33,7 +34,7 @@ def copy_sentences(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[Image
     for record, digest in pictures:
         groups.setdefault(digest, []).append(record)
     same = [group for group in groups.values() if len(group) > 1]
-    return [*_contradictions(same), *_copies(pictures, sets, expression)]
+    return [*_contradictions(same), *_copies(pictures, sets, expression), *_grouped(sets, expression)]
 
 
 def groups_of(records: Sequence[ImageRecord], pictures: Iterable[Hashed], *expressions: str) -> Index:
@@ -69,6 +70,20 @@ def _copies(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]
     objects = ", or show their objects" if expression else ""
     for sentence in counted(known, f"of other sets are copies of training pictures{objects}"):
         yield f"pictures: {sentence}. Figures of the test set are too high with them; keep them in one set."
+
+
+def _grouped(sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> Iterator[str]:
+    """Yield a sentence on the groups that an expression makes of training pictures."""
+    if not expression:
+        return
+    records = next(iter(sets.values()))
+    owner = picture_groups(records, [""] * len(records), expression)
+    unmatched = sum(not re.search(expression, record.id) for record in records)
+    alone = f", {unmatched:,} of them match nothing and are on their own" if unmatched else ""
+    yield (
+        f"pictures: {expression!r} puts the {len(records):,} training pictures into {len(set(owner.tolist())):,} "
+        f"groups{alone}."
+    )
 
 
 def _shows_nothing(record: ImageRecord) -> bool:

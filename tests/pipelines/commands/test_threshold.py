@@ -79,7 +79,16 @@ def test_pictures_of_one_product_count_as_one(product, command, refused, tmp_pat
     run, name_of_product = tmp_path / "RUN", r"good/\d+(?=\d)"
     options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
     data = ("--data", "mvtec", "--root", product, "--group", name_of_product)
-    assert command("run", *data, "--out", run, *options).status == 0
+    result = command("run", *data, "--out", run, *options)
+    assert result.status == 0
+    evaluated = json.loads((run / "evaluation.json").read_text())["sets"]
+    n_groups = evaluated["trainval"]["held_out"]["intervals"]["groups"]
+    said = " ".join(result.err.split())
+    assert (
+        f"puts the 36 training pictures into {n_groups} groups, 12 of them match nothing and are on their own." in said
+    )
+    assert f"intervals of the means over {n_groups} groups of pictures: " in " ".join(result.out.split())
+    assert f"95% intervals over {n_groups} groups of pictures" in (run / "page/index.html").read_text()
     assert f"lapsvm threshold --out {run} --max-false-alarms 0.25" in (run / "page/index.html").read_text()
     mix_up(run)
     good = [name for name, y in zip(*ids_and_labels(run), strict=True) if y < 0]

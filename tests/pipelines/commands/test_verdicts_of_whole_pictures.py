@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results import alarms as of_run
-from lapsvm.pipelines.results.alarms import calibrated_detectors, known_held_out, run_verdicts
+from lapsvm.pipelines.results.alarms import (
+    PictureProbabilities,
+    Verdicts,
+    calibrated_detectors,
+    known_held_out,
+    run_verdicts,
+)
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
 from lapsvm.pipelines.run.folder import RunFolder
@@ -127,6 +133,27 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
         for set_name, row in rows.items():
             known = figures["any_class_intervals"][name][set_name]["image_auroc"]
             assert f"{row['image_auroc']:.3f} [{known['low']:.3f}, {known['high']:.3f}]" in said
+
+
+def test_verdicts_count_whole_pictures_only_where_held_out_pairs_gain():
+    def verdicts(*best):
+        shown = np.array([[1], [1], [-1], [-1]])
+        return Verdicts(PictureProbabilities(("a",), np.array(best)[:, None], shown, tuple("wxyz")), None)
+
+    worse, equal, better = verdicts(0.3, 0.9, 0.4, 0.5), verdicts(0.9, 0.45, 0.4, 0.5), verdicts(0.6, 0.9, 0.4, 0.5)
+    assert better.separates_better(equal)
+    assert equal.separates_better(worse)
+    assert not worse.separates_better(equal)
+    assert not equal.separates_better(equal)
+
+
+def test_what_separates_worse_is_left_out(run, command, monkeypatch):
+    monkeypatch.setattr(Verdicts, "separates_better", lambda *_: False)
+    result = command("threshold", "--out", run)
+    assert "best windows alone decide: whole pictures add nothing" in result.out
+    content = json.loads((run / "models/threshold.json").read_text())
+    assert content["pictures"] == {}
+    assert content["held_out"] == json.loads(command("threshold", "--out", run, "--json").out)["figures"]["held_out"]
 
 
 def test_without_features_or_with_few_pictures_best_windows_decide(inspected, run, command, monkeypatch):

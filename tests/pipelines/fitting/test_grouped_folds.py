@@ -71,7 +71,7 @@ def test_pairs_are_stratified_as_well_as_pictures():
 
 def test_too_few_different_pictures_are_too_few():
     y, groups = np.array([1, 1, 1, -1, -1, -1, -1], dtype=np.int8), np.array([0, 0, 0, 3, 4, 5, 6])
-    once = "got 1 and 4, those that are the same or of one data.group counted once"
+    once = "got 1 and 4, those that are the same or of one --group counted once"
     with pytest.raises(OneClassError) as error:
         held_out_folds(y, 2, 0, "cat", "lower --folds", groups)
     rule = "class 'cat' must have 2 positive and 2 negative pictures for 2 folds"
