@@ -88,12 +88,12 @@ def solve_rows(call: RowsCall, scale: float, form: ClosedForm, bound: str) -> Ro
         tiles, bits, KIND=kernels.KINDS.index(form.name), CHECKED=call.labels.dtype != torch.bool,
         STEPS=n.bit_length(), BLOCK=_BLOCK, enable_fp_fusion=False, **read, **flags,
     )  # fmt: skip
-    found = values.new_empty((n_rows, 1), dtype=values.dtype if n_rows == 1 else torch.float64)
+    bounds = values.new_empty((n_rows, 1), dtype=values.dtype if n_rows == 1 else torch.float64)
     units = values.new_empty((n_rows, 2), dtype=torch.float64)
     kernels.finish[(n_rows,)](
-        partial, running, found, units, state, n, tiles, HINGE=bound == "hinge", enable_fp_fusion=False, **flags
+        partial, running, bounds, units, state, n, tiles, HINGE=bound == "hinge", enable_fp_fusion=False, **flags
     )  # fmt: skip
-    return Rows(found, state[:, None], order, running, swapped, units, flags)
+    return Rows(bounds, state[:, None], order, running, swapped, units, flags)
 
 
 def gradient_of(rows: Rows, scale: float, weights: Tensor | None, like: Tensor) -> Tensor:
