@@ -105,6 +105,18 @@ def as_whole_numbers(name: str, values: ArrayLike) -> Index:
     return array.astype(np.intp)
 
 
+def as_groups(groups: ArrayLike) -> tuple[Index, Index]:
+    """Return the group of each of n entries, 0 .. G - 1, and the sizes (G,) of the groups.
+
+    Raises
+    ------
+    ShapeError, InputError
+        As `as_whole_numbers`.
+    """
+    _, group, sizes = np.unique(as_whole_numbers("groups", groups), return_inverse=True, return_counts=True)
+    return group, sizes
+
+
 def check_finite(name: str, array: Array) -> None:
     """Raise NotFiniteError with the first index unless every entry of `array` is finite."""
     finite = np.isfinite(array)

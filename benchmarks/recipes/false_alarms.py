@@ -59,7 +59,8 @@ def held_out(folder: Path) -> np.ndarray:
     detectors = calibrated_detectors(stored)
     known = known_held_out(stored.folder, detectors)
     found = joined_probabilities(known, detectors, learn_whole_pictures(stored, known, Reporter(True)))
-    if n_groups(found.groups(stored, stored.train_set), found.is_ok) < found.is_ok.sum():
+    groups = stored.groups(stored.train_set, found.ids, stored.shards_if_any(stored.train_set))
+    if n_groups(groups, found.is_ok) < found.is_ok.sum():
         raise InputError(f"run {folder} has pictures in groups, whose alarms are not beta-binomial.")
     return np.asarray(found.best[found.is_ok])
 

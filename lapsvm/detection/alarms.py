@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Index, as_floats, as_number, as_whole_numbers
+from lapsvm.arrays import Index, as_floats, as_groups, as_number
 from lapsvm.detection.detector import Detector
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, ModelFileError, ShapeError
@@ -88,9 +88,9 @@ class Share:
     def among(cls, alarms: ArrayLike, groups: ArrayLike) -> Self:
         """Return the share of pictures that alarm (n,), which are in groups (n,)."""
         flags = np.asarray(alarms, bool)
-        members = _members(groups, len(flags))
-        alone = len(members) == len(flags)
-        return cls(int(flags.sum()), len(flags), None if alone else independent_pictures(flags, members))
+        group, sizes = _checked_groups(groups, len(flags))
+        alone = len(sizes) == len(flags)
+        return cls(int(flags.sum()), len(flags), None if alone else independent_pictures(flags, group, sizes))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -122,7 +122,7 @@ def clopper_pearson(count: float, of: float) -> tuple[float, float]:
     return low, high
 
 
-def independent_pictures(alarms: NDArray[np.bool_], members: Sequence[Index]) -> float:
+def independent_pictures(alarms: NDArray[np.bool_], group: Index, sizes: Index) -> float:
     """Return how many independent pictures tell as much of the share that alarms as pictures in groups do.
 
     E. L. Korn and B. I. Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive Counts
@@ -134,17 +134,17 @@ def independent_pictures(alarms: NDArray[np.bool_], members: Sequence[Index]) ->
     Parameters
     ----------
     alarms : (n,) bool
-    members : sequence of G arrays of int
-        The pictures of each group.
+    group : (n,) int
+        The group of each picture, 0 .. G - 1.
+    sizes : (G,) int
     """
     from scipy.special import stdtrit
 
-    n, n_groups, share = len(alarms), len(members), float(alarms.mean())
+    n, n_groups, share = len(alarms), len(sizes), float(alarms.mean())
     if n_groups == 1 or share in (0, 1):
         return float(n_groups)
-    sizes = np.array([len(rows) for rows in members])
     freedom = max(n**2 / float(sizes @ sizes) - 1, _LEAST_FREEDOM)
-    excess = np.array([(alarms[rows] - share).sum() for rows in members])
+    excess = np.bincount(group, alarms - share)
     variance = n_groups / (n_groups - 1) * float(excess @ excess) / n**2
     tail = 1 - (1 - LEVEL) / 2
     known = (stdtrit(n - 1, tail) / stdtrit(freedom, tail)) ** 2
@@ -262,25 +262,21 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: 
     share = as_number("the share of false alarms", max_false_alarms)
     if not 0 < share < 1:
         raise InputError(f"the share of false alarms must be above 0 and below 1, got {share}.")
-    members = _members(np.arange(len(values)) if groups is None else groups, len(values))
-    budget = share * (len(members) + 1) - 1 + 1e-9  # 0.05 of 20 pictures is 1
+    group, sizes = _checked_groups(np.arange(len(values)) if groups is None else groups, len(values))
+    budget = share * (len(sizes) + 1) - 1 + 1e-9  # 0.05 of 20 pictures is 1
     if budget < 0:
-        raise InputError(_too_few(share, len(members), len(values)))
-    weights = np.empty(len(values))
-    for rows in members:
-        weights[rows] = 1 / len(rows)
+        raise InputError(_too_few(share, len(sizes), len(values)))
     order = np.argsort(values)[::-1]
-    beyond = int(np.searchsorted(np.cumsum(weights[order]), budget, side="right"))
+    beyond = int(np.searchsorted(np.cumsum(1 / sizes[group[order]]), budget, side="right"))
     return float(np.nextafter(values[order[min(beyond, len(order) - 1)]], np.inf))
 
 
-def _members(groups: ArrayLike, n: int) -> list[Index]:
-    """Return the pictures of each group; ShapeError unless every one of n has a group."""
-    numbers = as_whole_numbers("groups", groups)
-    if len(numbers) != n:
-        raise ShapeError(f"groups must have one entry per picture, {n:,}, got {len(numbers):,}.")
-    order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if n else []
+def _checked_groups(groups: ArrayLike, n: int) -> tuple[Index, Index]:
+    """Return `as_groups`; ShapeError unless every one of n pictures has a group."""
+    group, sizes = as_groups(groups)
+    if len(group) != n:
+        raise ShapeError(f"groups must have one entry per picture, {n:,}, got {len(group):,}.")
+    return group, sizes
 
 
 def _too_few(share: float, n_groups: int, n: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float64, Index, as_floats, as_whole_numbers, check_same_length
+from lapsvm.arrays import Float64, Index, as_floats, as_groups, as_whole_numbers, check_same_length
 from lapsvm.blas import one_blas_thread
 from lapsvm.detection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 from lapsvm.errors import InputError
@@ -124,13 +124,12 @@ def fit_picture_model(
     """
     features, scores = as_floats("means", means, 2), as_floats("best", best, 1)
     shows, folds = as_floats("y", y, 1) > 0, as_whole_numbers("fold", fold)
-    owner = as_whole_numbers("groups", np.arange(len(features)) if groups is None else groups)
-    for name, rows in (("best", scores), ("y", shows), ("fold", folds), ("groups", owner)):
+    group, sizes = as_groups(np.arange(len(features)) if groups is None else groups)
+    for name, rows in (("best", scores), ("y", shows), ("fold", folds), ("groups", group)):
         check_same_length("means", features, name, rows)
     members = [folds == number for number in np.unique(folds)]
-    if not all(_are_enough(shows[~in_fold], owner[~in_fold]) for in_fold in members):
+    if not all(_are_enough(shows[~in_fold], group[~in_fold]) for in_fold in members):
         return None
-    _, group, sizes = np.unique(owner, return_inverse=True, return_counts=True)
     parts = 1 / sizes[group]
     picture_scores = np.empty(len(features))
     for in_fold in members:
@@ -148,8 +147,8 @@ def fit_picture_model(
     return FittedPictures(model, held_out)
 
 
-def _are_enough(shows: Flags, owner: Index) -> bool:
-    return min(len(np.unique(owner[rows])) for rows in (shows, ~shows)) >= LEAST
+def _are_enough(shows: Flags, group: Index) -> bool:
+    return min(len(np.unique(group[rows])) for rows in (shows, ~shows)) >= LEAST
 
 
 def _classifier(features: Float64, shows: Flags) -> tuple[Float64, float]:

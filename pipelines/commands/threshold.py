@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lapsvm.detection import Detector
     from lapsvm.detection.alarms import AlarmThreshold
 
-    from ..context import StoredRun
     from ..results.alarms import Verdicts
 
 
@@ -48,20 +47,20 @@ def threshold(options: dict[str, Any]) -> Outcome:
         tested = tested_detections(stored)
         alone = run_verdicts(stored, tested, held_out, detectors)
         pictures = learn_whole_pictures(stored, held_out, context.reporter)
-        verdicts = run_verdicts(stored, tested, held_out, detectors, pictures) if pictures.fitted else alone
+        verdicts = run_verdicts(stored, tested, held_out, detectors, pictures)
         if not verdicts.separates_better(alone):
             verdicts, pictures = alone, NONE
-        groups = verdicts.held_out.groups(stored, stored.train_set)
-        alarm = _chosen(stored, verdicts, groups, options["max_false_alarms"], detectors)
+        groups = verdicts.groups(stored)
+        alarm = _chosen(verdicts, groups, options["max_false_alarms"], detectors)
         alarm = replace(alarm, pictures=pictures.stored(run, detectors))
         text = alarm.as_text(list(detectors.values()))
         run.write(run.threshold_file, text)
     compared = {"verdicts": verdicts, "best_windows": alone}
     figures = {name: one.any_class() for name, one in compared.items()}
-    draws = verdicts.draws(stored)
+    draws = verdicts.draws(stored.settings.seed, groups)
     intervals = {name: one.any_class_intervals(draws) for name, one in compared.items()}
     if not context.reporter.quiet:
-        _print(alarm, n_groups(groups, verdicts.held_out.is_ok))
+        _print(alarm, n_groups(groups["held_out"], verdicts.held_out.is_ok))
         _print_figures(figures, intervals, list(alarm.pictures))
     context.reporter.say(
         f"stored in {run.threshold_file}: predict --model {run.path} uses it, and lapsvm report writes it into the page"
@@ -72,24 +71,21 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
 
 def _chosen(
-    stored: "StoredRun", verdicts: "Verdicts", groups: "Index", wanted: float, detectors: "Mapping[str, Detector]"
+    verdicts: "Verdicts", groups: "Mapping[str, Index]", wanted: float, detectors: "Mapping[str, Detector]"
 ) -> "AlarmThreshold":
-    """Return the threshold that at most the wanted share of pictures of no class reach, and what reaches it.
-
-    `groups` are those of the held-out pictures.
-    """
+    """Return the threshold that at most the wanted share of pictures of no class reach, and what reaches it."""
     from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
 
     known = verdicts.held_out
     if not known.is_ok.any():
         raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
     try:
-        probability = choose_threshold(known.best[known.is_ok], wanted, groups[known.is_ok])
+        probability = choose_threshold(known.best[known.is_ok], wanted, groups["held_out"][known.is_ok])
     except InputError as error:
         raise OptionError(f"option --max-false-alarms: {error}") from None
     hashes = {name: model_hash(detector) for name, detector in detectors.items()}
-    tested = verdicts.tested_shares(stored, probability)
-    return AlarmThreshold(probability, wanted, hashes, known.shares(probability, groups), tested)
+    shares = {name: pictures.shares(probability, groups[name]) for name, pictures in verdicts.sets.items()}
+    return AlarmThreshold(probability, wanted, hashes, shares["held_out"], shares.get("tested", {}))
 
 
 _FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"

@@ -4,7 +4,6 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +60,6 @@ class PictureProbabilities:
     def is_ok(self) -> NDArray[np.bool_]:
         """Which pictures show no class, (n,)."""
         return np.asarray((self.shown == -1).all(axis=1))
-
-    def groups(self, stored: StoredRun, set_name: str) -> Index:
-        """Return the groups (n,) of the pictures, which are of a set of a run."""
-        return stored.groups(set_name, self.ids, stored.shards_if_any(set_name))
 
     @property
     def any_shown(self) -> NDArray[np.int8]:
@@ -180,13 +175,6 @@ class Verdicts:
     held_out: PictureProbabilities
     tested: PictureProbabilities | None
 
-    def tested_shares(self, stored: StoredRun, probability: float) -> dict[str, Share]:
-        """Return what `PictureProbabilities.shares` does of the test set; nothing without one."""
-        tested = self.tested
-        if tested is None:
-            return {}
-        return tested.shares(probability, tested.groups(stored, stored.settings.data.test_set))
-
     def separates_better(self, other: "Verdicts") -> bool:
         """Return whether they put more pairs of held-out pictures with and without a class in order than others do."""
         own, others = (one.held_out.any_class() or {} for one in (self, other))
@@ -201,14 +189,17 @@ class Verdicts:
         """The pictures, under "held_out" and "tested"."""
         return {"held_out": self.held_out} | ({} if self.tested is None else {"tested": self.tested})
 
-    def draws(self, stored: StoredRun) -> dict[str, Draws]:
-        """Draw the pictures of each entry of `any_class`."""
+    def groups(self, stored: StoredRun) -> dict[str, Index]:
+        """Return the groups (n,) of the pictures of each of `sets`."""
         names = {"held_out": stored.train_set, "tested": stored.settings.data.test_set}
-        groups = {
-            name: partial(stored.groups, names[name], shards=stored.shards_if_any(names[name]))
-            for name in self.any_class()
+        return {
+            name: stored.groups(names[name], pictures.ids, stored.shards_if_any(names[name]))
+            for name, pictures in self.sets.items()
         }
-        return {name: Draws.of(self.sets[name].ids, stored.settings.seed, of) for name, of in groups.items()}
+
+    def draws(self, seed: int, groups: Mapping[str, Index]) -> dict[str, Draws]:
+        """Draw the pictures of each entry of `any_class`, whose groups are known."""
+        return {name: Draws.of(self.sets[name].ids, seed, groups[name]) for name in self.any_class()}
 
     def any_class_intervals(self, draws: Mapping[str, Draws]) -> dict[str, Intervals]:
         """Return the intervals of `any_class` by draws of its pictures."""

@@ -1,6 +1,6 @@
 """Figures of a set's classes on its pictures and on bootstrap draws of them, and their intervals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +28,6 @@ from .known_boxes import Truth
 LEVEL = 0.95
 """Confidence level of all intervals."""
 Counts = NDArray[np.integer]  # (draws, pictures): how often each draw has each picture
-GroupsOf = Callable[[Sequence[str]], Index]
 ImageLevel = Mapping[str, float | None]
 """Measure -> value, of "image_ap" and "image_auroc"."""
 DRAWS = 1000
@@ -43,10 +42,9 @@ class Draws(NamedTuple):
     n_groups: int
 
     @classmethod
-    def of(cls, ids: Sequence[str], seed: int, groups: GroupsOf) -> "Draws":
-        """Draw pictures, or rather their groups: `groups` returns these, see `run.groups`."""
-        group = groups(ids)
-        return cls(ids, draw_pictures(len(ids), DRAWS, seed, group), seed, len(np.unique(group)))
+    def of(cls, ids: Sequence[str], seed: int, groups: Index) -> "Draws":
+        """Draw pictures, or rather their groups (n,), see `run.groups`."""
+        return cls(ids, draw_pictures(len(ids), DRAWS, seed, groups), seed, len(np.unique(groups)))
 
     def of_pictures(self, ids: Sequence[str]) -> Counts:
         """Return how often each draw has each of some of the pictures."""

@@ -82,14 +82,15 @@ def set_entry(
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(shards), known)))
     groups = partial(stored.groups, evaluation.name, shards=shards)
     if not trained_on or evaluation.corloc is not None:
-        draws = Draws.of(list(evaluation.records), seed, groups)
+        ids = list(evaluation.records)
+        draws = Draws.of(ids, seed, groups(ids))
         entry["intervals"] = set_intervals(evaluation, draws, pointed)
     if trained_on:
         unseen = Unseen.of_run(stored)
         held_out = unseen.table(truth)
         if held_out is None:
             return entry
-        draws = Draws.of(unseen.ids, seed, groups)
+        draws = Draws.of(unseen.ids, seed, groups(unseen.ids))
         intervals = held_out_intervals(unseen.held_out, unseen.has_none, truth, draws)
         if unseen.pictures and "any_class" in held_out:
             intervals["any_class"] = unseen.pictures.any_class_intervals(draws)
@@ -111,9 +112,7 @@ def _pointed(evaluation: SetEvaluation, pixels: PixelRows | None) -> Pointed:
     return {name: {"pointing": boxes[name], "map_pointing": hits} for name, hits in pixels.hits.items()}
 
 
-def _pixel_columns(
-    pixels: PixelRows | None, pointed: Mapping[str, Mapping[str, ClassHits]]
-) -> Iterator[Mapping[str, Row]]:
+def _pixel_columns(pixels: PixelRows | None, pointed: Pointed) -> Iterator[Mapping[str, Row]]:
     """Yield the columns of a test set with masks: pointing of boxes, and what maps say of pixels."""
     if pixels is not None and pointed:
         yield {name: {"pointing": hits["pointing"].share} for name, hits in pointed.items()}

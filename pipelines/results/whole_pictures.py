@@ -65,14 +65,16 @@ def learn_whole_pictures(stored: StoredRun, held_out: Mapping[str, HeldOut], rep
     if gone := [name for name in names if not run.has_shards(name)]:
         reporter.say(f"threshold: {run.shards(gone[0])} holds no features, so best windows alone decide")
         return NONE
+    shards = {name: finished_shards(run, stored.settings, stored.data, "threshold", name) for name in names}
     means: dict[str, Float64] = {}
     for name in names:
-        shards = finished_shards(run, stored.settings, stored.data, "threshold", name)
-        means |= mean_features(shards, reporter, name)
+        means |= mean_features(shards[name], reporter, name)
+    ids = shards[data.train_set].image_ids
+    group = dict(zip(ids, stored.groups(data.train_set, ids, shards[data.train_set]).tolist(), strict=True))
     fitted = {}
     with reporter.bar("learn whole pictures", len(held_out), "classes") as bar:
         for name, scores in held_out.items():
-            groups = stored.groups(data.train_set, scores.ids, stored.shards_if_any(data.train_set))
+            groups = [group[image_id] for image_id in scores.ids]
             fitted[name] = fit_picture_model(_rows(means, scores.ids), scores.score, scores.y, scores.fold, groups)
             bar.step()
     return WholePictures({name: model for name, model in fitted.items() if model is not None}, means)

@@ -49,8 +49,14 @@ def _keys(record: ImageRecord, digest: str, patterns: Sequence[re.Pattern[str]])
     if original := original_of(record):
         yield "original", original
     for number, pattern in enumerate(patterns):
-        if (match := pattern.search(record.id)) and (name := match[1 if pattern.groups else 0]):
+        if name := object_name(record, pattern):
             yield number, name
+
+
+def object_name(record: ImageRecord, pattern: re.Pattern[str]) -> str | None:
+    """Return what a pattern finds in a picture's name: its first group, or all of it; "" or None for nothing."""
+    match = pattern.search(record.id)
+    return match and match[1 if pattern.groups else 0]
 
 
 def original_of(record: ImageRecord) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
 from ...run.dataset import shown_classes
-from ...run.groups import picture_groups
+from ...run.groups import object_name, picture_groups
 from ...settings.limits import counted, listed
 from .summary import LISTED
 
@@ -78,7 +78,7 @@ def _grouped(sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> Iter
         return
     records = next(iter(sets.values()))
     owner = picture_groups(records, [""] * len(records), expression)
-    unmatched = sum(not re.search(expression, record.id) for record in records)
+    unmatched = sum(not object_name(record, re.compile(expression)) for record in records)
     alone = f", {unmatched:,} of them match nothing and are on their own" if unmatched else ""
     yield (
         f"pictures: {expression!r} puts the {len(records):,} training pictures into {len(set(owner.tolist())):,} "

@@ -104,7 +104,7 @@ def test_intervals_of_any_class_are_those_of_groups_of_pictures():
     random = np.random.default_rng(0)
     best, shown, groups = random.random(60), np.where(np.arange(60) < 30, 1, -1), np.arange(60) // 6
     pictures = PictureProbabilities(("a",), best[:, None], shown[:, None], tuple(map(str, range(60))))
-    draws = Draws.of(["other", *pictures.ids], 3, lambda _: np.append(99, groups))
+    draws = Draws.of(["other", *pictures.ids], 3, np.append(99, groups))
     counts = draws.counts[:, 1:]
     values = [roc_auc_score(shown[drawn], best[drawn]) for drawn in drawn_pictures(counts) if len({*shown[drawn]}) > 1]
     found = pictures.any_class_intervals(draws)["image_auroc"]
