@@ -13,6 +13,12 @@ EXPORTED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+(?:\.\w+)?$",
 """What Roboflow puts behind the name of a picture of which it makes a version."""
 
 
+BEFORE_LAST = r"([^/]+)[-_ .]\w+$"
+"""What stands before the last sign in a picture's name: "part01" of "good/part01-3"."""
+_NUMBER_OF_ONE = re.compile(r"\d{1,2}|[^\W\d_]{1,6}")
+_LEAST_OBJECTS, _MOST_OF_ONE = 10, 12
+
+
 def picture_groups(records: Sequence[ImageRecord], hashes: Sequence[str], *expressions: str) -> Index:
     """Return the group (n,) of every picture, which has the number of its first picture.
 
@@ -51,6 +57,25 @@ def _keys(record: ImageRecord, digest: str, patterns: Sequence[re.Pattern[str]])
     for number, pattern in enumerate(patterns):
         if name := object_name(record, pattern):
             yield number, name
+
+
+def looks_grouped(records: Sequence[ImageRecord]) -> list[str]:
+    """Return the names of one object's pictures, where names look as if several pictures show one object; else [].
+
+    Such a name ends in a sign and a short number or word behind another number ("part01-3", "7_left"). Half of the
+    pictures must share what stands before it, in at least 10 groups of 12 or fewer on average: years, folds and
+    numbered classes make larger ones.
+    """
+    groups: dict[str, list[str]] = {}
+    for record in records:
+        name = re.search(BEFORE_LAST, record.id)
+        if name and re.search(r"\d", name[1]) and _NUMBER_OF_ONE.fullmatch(record.id, name.end(1) + 1):
+            groups.setdefault(name[1], []).append(record.id)
+    several = [names for names in groups.values() if len(names) > 1]
+    n_pictures = sum(map(len, several))
+    if len(several) < _LEAST_OBJECTS or n_pictures > _MOST_OF_ONE * len(several) or 2 * n_pictures < len(records):
+        return []
+    return several[0]
 
 
 def object_name(record: ImageRecord, pattern: re.Pattern[str]) -> str | None:

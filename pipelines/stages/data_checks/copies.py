@@ -9,7 +9,7 @@ from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
 from ...run.dataset import shown_classes
-from ...run.groups import object_name, picture_groups
+from ...run.groups import BEFORE_LAST, looks_grouped, object_name, picture_groups
 from ...settings.limits import counted, listed
 from .summary import LISTED
 
@@ -73,10 +73,15 @@ def _copies(pictures: Sequence[Hashed], sets: Mapping[str, Sequence[ImageRecord]
 
 
 def _grouped(sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> Iterator[str]:
-    """Yield a sentence on the groups that an expression makes of training pictures."""
-    if not expression:
-        return
+    """Yield a sentence on the groups that an expression makes of training pictures, or that their names suggest."""
     records = next(iter(sets.values()))
+    if not expression:
+        if same := looks_grouped(records):
+            yield (
+                f"pictures: do {' and '.join(same[:2])} show one object, and so on? Then --group '{BEFORE_LAST}' "
+                "keeps an object's pictures in one fold; held-out figures are too high without."
+            )
+        return
     owner = picture_groups(records, [""] * len(records), expression)
     unmatched = sum(not object_name(record, re.compile(expression)) for record in records)
     alone = f", {unmatched:,} of them match nothing and are on their own" if unmatched else ""
