@@ -32,9 +32,9 @@ from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor
 from lapsvm.detection.alarms import choose_threshold
 from lapsvm.errors import InputError, MissingError
+from lapsvm.evaluation.intervals import LEVEL
 
 SHARES = 0.02, 0.05, 0.1, 0.2
-LEVEL = 0.95
 
 
 @study_command

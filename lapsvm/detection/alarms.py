@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Index, as_floats, as_groups, as_number
 from lapsvm.detection.detector import Detector
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, ModelFileError, ShapeError
+from lapsvm.evaluation.intervals import LEVEL, clopper_pearson, effective_number
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 
 FILE = "threshold.json"
@@ -35,9 +36,7 @@ FORMAT, VERSION = "lapsvm threshold", 2
 _KNOWN = 1, VERSION  # the first knew best windows alone
 OK = "ok"
 """What a picture without an alarm is called."""
-LEVEL = 0.95
 _SHARES = ("held_out", "tested")  # attributes of `AlarmThreshold`
-_LEAST_FREEDOM = 0.2  # below it Student's quantiles leave float64
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Share:
         flags = np.asarray(alarms, bool)
         group, sizes = _checked_groups(groups, len(flags))
         alone = len(sizes) == len(flags)
-        return cls(int(flags.sum()), len(flags), None if alone else independent_pictures(flags, group, sizes))
+        return cls(int(flags.sum()), len(flags), None if alone else effective_number(flags, group, sizes))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -110,45 +109,6 @@ class Share:
             return "none"
         low, high = self.interval
         return f"{self.alarms:,} of {self.of:,} ({100 * low:.1f} to {100 * high:.1f} %)"
-
-
-def clopper_pearson(count: float, of: float) -> tuple[float, float]:
-    """Return the exact interval of a share, `count` of `of` independent pictures, at `LEVEL`."""
-    from scipy.special import betaincinv
-
-    tail = (1 - LEVEL) / 2
-    low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
-    return low, high
-
-
-def independent_pictures(alarms: NDArray[np.bool_], group: Index, sizes: Index) -> float:
-    """Return how many independent pictures tell as much of the share that alarms as pictures in groups do.
-
-    E. L. Korn and B. I. Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive Counts
-    Estimated from Survey Data, 1998: the number by which the share varies as it does between groups, smaller the fewer
-    groups there are, and at most n. Groups of unequal sizes count as n^2 over the sum of squared sizes, so that one
-    that has most pictures leaves almost nothing known. Of a share of 0 or 1, where nothing varies, it is the number of
-    groups.
-
-    Parameters
-    ----------
-    alarms : (n,) bool
-    group : (n,) int
-        The group of each picture, 0 .. G - 1.
-    sizes : (G,) int
-    """
-    from scipy.special import stdtrit
-
-    n, n_groups, share = len(alarms), len(sizes), float(alarms.mean())
-    if n_groups == 1 or share in (0, 1):
-        return float(n_groups)
-    freedom = max(n**2 / float(sizes @ sizes) - 1, _LEAST_FREEDOM)
-    excess = np.bincount(group, alarms - share)
-    variance = n_groups / (n_groups - 1) * float(excess @ excess) / n**2
-    tail = 1 - (1 - LEVEL) / 2
-    known = (stdtrit(n - 1, tail) / stdtrit(freedom, tail)) ** 2
-    return min(float(n), float(known) * share * (1 - share) / variance) if variance else float(n)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lapsvm.evaluation.intervals import NORMAL
 from lapsvm.report.contents import NextStep, check_numbers
 
 FEW_PICTURES = 30
 WEAK = 0.5
 GRADIENTS = "hog"
-_SURE = 1.96  # standard deviations: an interval at 95 %
 _MORE_PICTURES = (
     f"Add pictures: {FEW_PICTURES} with the class and as many without it are a start, a hundred are better."
 )
@@ -38,7 +38,7 @@ class BoxMoves(NamedTuple):
     def are_unsettled(self) -> bool:
         """Whether the boxes that stayed are not surely more than half: E. B. Wilson's interval reaches below it."""
         excess = self.stayed - self.moved
-        return self.moved > 0 and (excess <= 0 or excess**2 <= _SURE**2 * sum(self))
+        return self.moved > 0 and (excess <= 0 or excess**2 <= NORMAL**2 * sum(self))
 
 
 class StepCommands(NamedTuple):

@@ -9,8 +9,9 @@ from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import bootstrap_difference, holm, paired_t_test
+from lapsvm.evaluation.intervals import LEVEL
 
-from ..results.draws import LEVEL, Figure, mean_figure
+from ..results.draws import Figure, mean_figure
 
 Difference = dict[str, Any]
 

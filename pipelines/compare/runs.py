@@ -15,11 +15,12 @@ import numpy as np
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
 from lapsvm.evaluation import draw_pictures, write_json
+from lapsvm.evaluation.intervals import LEVEL
 from lapsvm.files import write_atomically
 
 from ..cli.answer import Outcome
 from ..context import StoredRun, Workspace, open_stored
-from ..results.draws import LEVEL, Figure, class_figures
+from ..results.draws import Figure, class_figures
 from ..results.evaluation import evaluate_set
 from ..results.known_boxes import BoxSource, known_boxes
 from ..run.dataset import moved

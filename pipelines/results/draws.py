@@ -18,6 +18,7 @@ from lapsvm.evaluation import (
     image_auroc_draws,
     share_draws,
 )
+from lapsvm.evaluation.intervals import LEVEL
 from lapsvm.evaluation.tables import mean
 from lapsvm.evaluation.voc import ClassResult
 
@@ -25,8 +26,6 @@ from .evaluation import SetEvaluation
 from .held_out import HeldOut
 from .known_boxes import Truth
 
-LEVEL = 0.95
-"""Confidence level of all intervals."""
 Counts = NDArray[np.integer]  # (draws, pictures): how often each draw has each picture
 ImageLevel = Mapping[str, float | None]
 """Measure -> value, of "image_ap" and "image_auroc"."""

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from lapsvm.evaluation.intervals import LEVEL
+
 from ..context import StoredRun
 from ..run.folder import RunFolder
 from ..verdicts.counting import not_random
 from ..verdicts.reviewed import ReviewedClass, reviewed_by_class
-from ..verdicts.right_boxes import LEVEL, Verified
+from ..verdicts.right_boxes import Verified
 from .evaluation import SetEvaluation
 from .held_out import read_held_out
 

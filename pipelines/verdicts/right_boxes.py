@@ -8,23 +8,20 @@ they are of models that saw no verdict of their picture, so those of pictures wi
 agreement with the final model's box is not: once that model has learned from a verdict, its box there is right.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
+from lapsvm.evaluation.intervals import NORMAL, wilson
 
 from ..run.dataset import Labels
 from .reviewed import is_right
 from .verdict import Verdict
 
-LEVEL = 0.95
-NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 PSEUDO = 2
 """Verdicts, one right and one wrong, that are added to those that scores explain, and that no score explains."""
 
@@ -105,8 +102,8 @@ def share_interval(right: int, of: int, among: int, scores: ScoreEvidence = NO_E
         return right / of, right / of
     share = min(max(right / of + scores.shift, least), most)
     inverse = NORMAL**2 * (1 - scores.explained) * (among - of) / (of * (among - 1))  # z^2 / n
-    centre, half = share + inverse / 2, math.sqrt(inverse * (share * (1 - share) + inverse / 4))
-    return max(least, (centre - half) / (1 + inverse)), min(most, (centre + half) / (1 + inverse))
+    low, high = wilson(share, inverse)
+    return max(least, low), min(most, high)
 
 
 def score_evidence(right: NDArray[np.bool_], drawn: Index, score: Float64) -> ScoreEvidence:
