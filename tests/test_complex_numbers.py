@@ -52,7 +52,6 @@ DOORS = {
     "image_average_precision": lambda: evaluation.image_average_precision(bad(SCORES), LABELS),
     "holm": lambda: evaluation.holm(bad([0.5])),
     "paired_t_test": lambda: evaluation.paired_t_test(SCORES, bad(SCORES)),
-    "bootstrap_difference": lambda: evaluation.bootstrap_difference(0.0, SCORES, bad(SCORES)),
     "image_ap_draws": lambda: evaluation.image_ap_draws(bad(SCORES), LABELS, COUNTS),
     "image_auroc_draws": lambda: evaluation.image_auroc_draws(bad(SCORES), LABELS, COUNTS),
     "image_ap_draws counts": lambda: evaluation.image_ap_draws(SCORES, LABELS, bad(COUNTS)),

@@ -25,7 +25,7 @@ from judged import Judgement, Pictures, figures_of, pointing_entries
 from lapsvm.pipelines.cli.study import Root, print_table, study_command
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.draws import Figure, interval
+from lapsvm.pipelines.results.draws import interval
 from lapsvm.pipelines.results.tables import difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from normal_memory import NormalMemory, peak
@@ -34,7 +34,7 @@ from picture_classifier import PictureClassifier
 from lapsvm.arrays import Array
 from lapsvm.catalog import Dataset, ImageRecord, open_dataset
 from lapsvm.detection import Detector, Predictor
-from lapsvm.evaluation import map_peak, write_json
+from lapsvm.evaluation import Figure, map_peak, write_json
 from lapsvm.features import open_extractor
 from lapsvm.features.projection import load_projection
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from lapsvm.pipelines.results.draws import Figure, mean_figure
 from scipy.stats import binomtest
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.evaluation import draw_pictures, image_ap_draws, image_auroc_draws, share_draws
+from lapsvm.evaluation import ClassHits, image_auroc, image_average_precision
+from lapsvm.evaluation.figures import Draws, Figure, mean_figure, ranking_figures, share_figure
 
 DRAWS = 2000
 
@@ -88,38 +88,39 @@ def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> 
     good ones by how defective they are called. Pointing at "any class" asks whether the point of a picture's most
     probable class lies in a box of whatever class.
     """
-    n = len(pictures.labels)
-    counts = np.concatenate([np.ones((1, n), int), draw_pictures(n, draws, 0)])
-    found = {"detected": _detected(pictures, judgement, counts)}
-    found["AP of any class"] = {
-        "any class": _split(image_ap_draws(judgement.defective, pictures.defective, counts)),
-    }
+    drawn = Draws.of([str(row) for row in range(len(pictures.labels))], 0, draws=draws)
+    found = {"detected": _detected(pictures, judgement, drawn)}
+    found["AP of any class"] = {"any class": _ranking("image_ap", judgement.defective, pictures.defective, drawn)}
     if judgement.scores is not None:
-        for measure, of_draws in (("AUROC", image_auroc_draws), ("AP", image_ap_draws)):
-            found[measure] = _with_mean({
-                name: _split(of_draws(judgement.scores[:, column], pictures.labels[:, column], counts))
+        for title, measure in (("AUROC", "image_auroc"), ("AP", "image_ap")):
+            found[title] = _with_mean({
+                name: _ranking(measure, judgement.scores[:, column], pictures.labels[:, column], drawn)
                 for column, name in enumerate(pictures.classes)
             })  # fmt: skip
     for way, points in judgement.points.items():
         hits = {name: pictures.hits(name, points[:, column]) for column, name in enumerate(pictures.classes)}
-        shares = {name: _split(share_draws(hit, rows, counts)) for name, (rows, hit) in hits.items()}
-        rows, hit = pictures.hits_of_any(judgement, points)
-        found[f"pointing, {way}"] = _with_mean(shares) | {"any class": _split(share_draws(hit, rows, counts))}
+        shares = {name: _share(*of_class, drawn) for name, of_class in hits.items()}
+        any_class = _share(*pictures.hits_of_any(judgement, points), drawn)
+        found[f"pointing, {way}"] = _with_mean(shares) | {"any class": any_class}
     return found
 
 
-def _detected(pictures: Pictures, judgement: Judgement, counts: Array) -> dict[str, Figure]:
+def _ranking(measure: str, scores: Float64, labels: Array, draws: Draws) -> Figure:
+    value = {"image_ap": image_average_precision, "image_auroc": image_auroc}[measure](scores, labels)
+    return ranking_figures({measure: value}, scores, labels, draws)[measure]
+
+
+def _share(rows: Array, hits: Array, draws: Draws) -> Figure:
+    return share_figure(ClassHits(tuple(draws.ids[row] for row in rows), hits), draws)
+
+
+def _detected(pictures: Pictures, judgement: Judgement, draws: Draws) -> dict[str, Figure]:
     """Return the AUROC of each class's pictures, and of all defective ones, against good ones."""
     signs = {name: np.where(column > 0, 1, 0) for name, column in zip(pictures.classes, pictures.labels.T, strict=True)}
     signs["any class"] = np.maximum(pictures.defective, 0)
     good = pictures.defective < 0
     labels = {name: np.where(good, -1, own) for name, own in signs.items()}
-    return {name: _split(image_auroc_draws(judgement.defective, own, counts)) for name, own in labels.items()}
-
-
-def _split(values: Float64) -> Figure:
-    """Return a figure from its value on all pictures, then on every draw."""
-    return Figure(None if np.isnan(values[0]) else float(values[0]), values[1:])
+    return {name: _ranking("image_auroc", judgement.defective, own, draws) for name, own in labels.items()}
 
 
 def _with_mean(figures: dict[str, Figure]) -> dict[str, Figure]:

@@ -1,131 +1,229 @@
-"""How often the interval of right boxes holds the truth, and how much narrower held-out scores make it.
+"""How often intervals hold the truth: of every figure that the program prints with an interval.
 
-Pictures are drawn at random from made classes, in which right boxes and the ranks of scores have a known correlation:
-30, 80 and 300 pictures, 5 to 95 % of them right. With RUNS, finished ones whose training pictures have annotated boxes,
-also from their classes.
+Shares (CorLoc, pointing), AUROC and average precision of pictures and of boxes, means over classes, differences of two
+runs, figures of pictures in groups, and right boxes by verdicts; of made pictures whose figures are known, from chance
+to perfect, from 5 pictures on (`made_figures.py`). With RUNS, finished ones whose training pictures have annotated
+boxes, right boxes also of their classes.
 
-    python benchmarks/learning/interval_coverage.py --draws 1000
-    python benchmarks/learning/interval_coverage.py RUN ... --draws 1000
+    python benchmarks/learning/interval_coverage.py --repetitions 300
+    python benchmarks/learning/interval_coverage.py RUN ... --repetitions 1000
+    python benchmarks/learning/interval_coverage.py --quick
 
-A row is a correlation, or the runs, a column a number of verdicts: the mean and in brackets the least coverage over
-classes of Wilson's interval and of the one with scores, and the mean width of the second, divided by that of the first.
+A row is a figure and what its pictures are, a column the number of pictures or groups. A cell has the mean coverage
+over truths and kinds of pictures, in brackets the least of one, and the mean width. All intervals are at 95 %.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, NamedTuple
 
+import made_figures as made
 import numpy as np
+import right_boxes
 import typer
 from lapsvm.pipelines.cli.study import Into, print_table, study_command
-from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.held_out import read_held_out
-from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
-from lapsvm.pipelines.verdicts.right_boxes import score_evidence, share_interval
-from numpy.typing import NDArray
+from scipy.stats import binom
 
-from lapsvm.arrays import Float64
-from lapsvm.boxes import iou
-from lapsvm.errors import StageError
+from lapsvm.evaluation.figures import Figure, mean_figure
+from lapsvm.evaluation.intervals import share_interval
 
-SIZES, VERDICTS = (30, 80, 300), (5, 10, 20)
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-CORRELATIONS = (-0.3, 0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
-CLOSE = 0.05  # of a made class's correlation to the wanted one
-ROUNDING = 1e-9
+TRUE_SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)
+DISTANCES = (0.0, 1.0, 2.0, 3.0, 4.5)
+PICTURES, GROUPS = (5, 10, 20, 40, 100), (5, 10, 20, 40)
+DRAWS = 200
+CLASSES = 3
 
 
-class Pictures(NamedTuple):
-    """The pictures of a class: whether their boxes are right (n,), and their scores (n,)."""
+class Cell(NamedTuple):
+    """Coverage and mean width of one kind of pictures."""
 
-    right: NDArray[np.bool_]
-    score: Float64
+    coverage: float
+    width: float
 
 
-class Measured(NamedTuple):
-    """Coverage and mean width of the interval without and with scores."""
-
-    plain: float
-    scored: float
-    plain_width: float
-    scored_width: float
+Limits = Callable[[np.random.Generator], Iterator[tuple[str, tuple[float, float], float]]]
+"""A sample: measure, interval and truth of each of its figures."""
 
 
 @study_command
 def main(
-    runs: Annotated[list[Path] | None, typer.Argument(metavar="RUN")] = None, draws: int = 300, seed: int = 0,
-    into: Into = None,
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="RUN")] = None, repetitions: int = 300, seed: int = 0,
+    quick: bool = False, into: Into = None,
 ) -> None:  # fmt: skip
-    """Measure the coverage of both intervals."""
-    rng = np.random.default_rng(seed)
-    kinds = {f"{wanted:g}": list(made_classes(wanted, rng)) for wanted in CORRELATIONS}
-    if runs:
-        kinds["development sets"] = [pictures for run in runs for pictures in classes_of(run)]
-    titles = [f"{number}{'' if place else ' verdicts'}" for place, number in enumerate(VERDICTS)]
-    print_table(["correlation", *titles], rows(kinds, draws, rng), into)
+    """Measure the coverage of all intervals; --quick takes 5 repetitions and few kinds of pictures."""
+    repetitions, kinds = (5, made.KINDS[:1]) if quick else (repetitions, made.KINDS)
+    print_table(["figure", *(f"{n}{'' if row else ' pictures'}" for row, n in enumerate(PICTURES))],
+                alone(kinds, repetitions, seed), into)  # fmt: skip
+    print()
+    print_table(["in groups", *(f"{n}{'' if row else ' groups'}" for row, n in enumerate(GROUPS))],
+                grouped(kinds, repetitions, seed))  # fmt: skip
+    print()
+    right_boxes.print_coverage(runs or [], repetitions, seed, quick=quick)
 
 
-def rows(kinds: Mapping[str, list[Pictures]], draws: int, rng: np.random.Generator) -> Iterator[list[str]]:
-    """Yield a row for each kind of classes."""
-    for kind, classes in kinds.items():
-        yield [kind, *(cell(classes, number, draws, rng) for number in VERDICTS)]
+def alone(kinds: Iterable[str], repetitions: int, seed: int) -> Iterator[list[str]]:
+    """Yield a row for each figure of pictures on their own."""
+    yield ["a share", *(text([exact(n, share) for share in TRUE_SHARES]) for n in PICTURES)]
+    hits = {n: [made.Hits(share, n) for share in TRUE_SHARES[2:]] for n in PICTURES}
+    mean_share, difference = (
+        {n: [maker(one) for one in of] for n, of in hits.items()} for maker in (mean_of_shares, difference_of_shares)
+    )
+    yield from rows("{}", mean_share, repetitions, seed)
+    yield from rows("{}", difference, repetitions, seed)
+    for positives in (0.2, 0.5):
+        cells = {n: list(rankings(kinds, positives, n)) for n in PICTURES}
+        name = f"{{}}, {positives:.0%} positive"
+        for maker in (single, mean_of_classes, difference_of_runs):
+            made_cells = {n: [maker(one) for one in of] for n, of in cells.items()}
+            yield from rows(name, made_cells, repetitions, seed)
+    boxes = {n: [of_boxes(made.Boxes(found, distance, n)) for found in (0.25, 0.55, 0.85, 1.0)
+                 for distance in (0.0, 1.5, 4.0)] for n in PICTURES}  # fmt: skip
+    yield from rows("{}", boxes, repetitions, seed)
 
 
-def cell(classes: list[Pictures], number: int, draws: int, rng: np.random.Generator) -> str:
-    """Return coverages and the ratio of the widths for a number of verdicts; "" where no class has more pictures."""
-    figures = [measured(pictures, number, draws, rng) for pictures in classes if len(pictures.right) > number]
-    if not figures:
+def grouped(kinds: Iterable[str], repetitions: int, seed: int) -> Iterator[list[str]]:
+    """Yield a row for each figure of pictures in groups of five, and of unequal sizes."""
+    for are_unequal in (False, True):
+        name = f"{{}}, {'unequal' if are_unequal else 'equal'} groups"
+        of_number = {number: made.Groups(number, are_unequal) for number in GROUPS}
+        hits = {number: [share_in_groups(made.Hits(share, 0, groups)) for share in TRUE_SHARES[2:]]
+                for number, groups in of_number.items()}  # fmt: skip
+        yield from rows(name, hits, repetitions, seed)
+        cells = {number: [single(replace(one, groups=groups)) for one in rankings(kinds, 0.5, number)]
+                 for number, groups in of_number.items()}  # fmt: skip
+        yield from rows(name, cells, repetitions, seed)
+
+
+def rankings(kinds: Iterable[str], positives: float, n: int) -> Iterator[made.Ranking]:
+    """Yield rankings of n pictures from chance to almost perfect; none of fewer than two positives."""
+    if positives * n >= 2:
+        yield from (made.Ranking(kind, distance, positives, n) for kind in kinds for distance in DISTANCES)
+
+
+def exact(n: int, share: float) -> Cell:
+    """Return the coverage of the interval of a share by the probabilities of all numbers of hits."""
+    limits = np.array([share_interval(np.arange(n) < count) for count in range(n + 1)])
+    chances = binom.pmf(np.arange(n + 1), n, share)
+    held = (limits[:, 0] <= share) & (share <= limits[:, 1])
+    return Cell(float(chances @ held), float(chances @ np.ptp(limits, axis=1)))
+
+
+def single(ranking: made.Ranking) -> Limits:
+    """Return the sampler of both figures of a ranking."""
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        (figures,) = ranking.figures(rng, DRAWS)
+        yield from known(figures, ranking.truth())
+
+    return sample
+
+
+def mean_of_classes(ranking: made.Ranking) -> Limits:
+    """Return the sampler of the means over classes that share their pictures; a class differs in its distance."""
+    classes = [replace(ranking, distance=distance) for distance in (ranking.distance, 1.0, 3.0)]
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        state = rng.bit_generator.state
+        found = []
+        for one in classes:
+            rng.bit_generator.state = state  # the same pictures and draws
+            found += one.figures(rng, DRAWS)
+        truths = [one.truth() for one in classes]
+        means = {name: mean_figure([of[name] for of in found]) for name in truths[0]}
+        truth = {name: float(np.mean([of[name] for of in truths])) for name in means}
+        yield from known({f"mean {name}": one for name, one in means.items()},
+                         {f"mean {name}": one for name, one in truth.items()})  # fmt: skip
+
+    return sample
+
+
+def difference_of_runs(ranking: made.Ranking) -> Limits:
+    """Return the sampler of differences of two equally good learners, whose scores have noise in common."""
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        first, second = ranking.figures(rng, DRAWS, learners=2)
+        for name in first:
+            yield from difference(f"difference of {name}", second[name], first[name])
+
+    return sample
+
+
+def mean_of_shares(hits: made.Hits) -> Limits:
+    """Return the sampler of the mean share over classes with pictures of their own."""
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        found = mean_figure([hits.figure(rng, DRAWS) for _ in range(CLASSES)])
+        yield from known({"mean share": found}, {"mean share": hits.share})
+
+    return sample
+
+
+def difference_of_shares(hits: made.Hits) -> Limits:
+    """Return the sampler of the difference of two runs' shares on the same pictures."""
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        yield from difference("difference of shares", *hits.pair(rng, DRAWS))
+
+    return sample
+
+
+def share_in_groups(hits: made.Hits) -> Limits:
+    """Return the sampler of a share of pictures in groups."""
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        yield from known({"a share": hits.figure(rng, DRAWS)}, {"a share": hits.share})
+
+    return sample
+
+
+def of_boxes(boxes: made.Boxes) -> Limits:
+    """Return the sampler of both APs of boxes."""
+
+    def sample(rng: np.random.Generator) -> Iterator[tuple[str, tuple[float, float], float]]:
+        yield from known(boxes.figures(rng, DRAWS), boxes.truth())
+
+    return sample
+
+
+def known(
+    figures: Mapping[str, Figure], truth: Mapping[str, float]
+) -> Iterator[tuple[str, tuple[float, float], float]]:
+    """Yield the figures that are defined."""
+    for name, figure in figures.items():
+        if (limits := figure.interval) is not None:
+            yield name, limits, truth[name]
+
+
+def difference(name: str, second: Figure, first: Figure) -> Iterator[tuple[str, tuple[float, float], float]]:
+    """Yield the interval of a difference that is 0 in truth."""
+    if (found := second.minus(first)) is not None:
+        yield name, (found[1].low, found[1].high), 0.0
+
+
+def rows(form: str, cells: Mapping[int, list[Limits]], repetitions: int, seed: int) -> Iterator[list[str]]:
+    """Yield a row for each measure of the samples, a column for each size."""
+    found = {size: [coverage(one, repetitions, seed) for one in of] for size, of in cells.items()}
+    for measure in dict.fromkeys(name for of in found.values() for one in of for name in one):
+        columns = (text([one[measure] for one in of if measure in one]) for of in found.values())
+        yield [form.format(measure.replace("_", " ")), *columns]
+
+
+def coverage(sample: Limits, repetitions: int, seed: int) -> dict[str, Cell]:
+    """Return measure -> coverage and width over repetitions."""
+    rng, held = np.random.default_rng(seed), dict[str, list[tuple[bool, float]]]()
+    for _ in range(repetitions):
+        for name, (low, high), truth in sample(rng):
+            held.setdefault(name, []).append((low - 1e-12 <= truth <= high + 1e-12, high - low))
+    return {name: Cell(*np.mean(of, axis=0).tolist()) for name, of in held.items()}
+
+
+def text(cells: list[Cell]) -> str:
+    """Return the mean coverage, the least, and the mean width; "" without a kind of pictures."""
+    if not cells:
         return ""
-    plain, scored, *_ = map(np.array, zip(*figures, strict=True))
-    coverage = (f"{values.mean():.3f} ({values.min():.2f})" for values in (plain, scored))
-    return ", ".join([*coverage, f"{fmean(row.scored_width / row.plain_width for row in figures):.3f}"])
-
-
-def made_classes(correlation: float, rng: np.random.Generator) -> Iterator[Pictures]:
-    """Yield a class of every size and share that can have the correlation."""
-    for size in SIZES:
-        for number in sorted({round(share * size) for share in SHARES}):
-            one = made_class(size, number, correlation, rng)
-            if abs(np.corrcoef(one.score, one.right)[0, 1] - correlation) < CLOSE:
-                yield one
-
-
-def made_class(size: int, number: int, correlation: float, rng: np.random.Generator) -> Pictures:
-    """Return the class whose correlation is closest: right boxes are the first by rank and noise, in some mixture."""
-    score, noise = np.linspace(-1, 1, size), rng.standard_normal(size)
-    orders = [np.argsort(weight * score + noise) for weight in np.linspace(-8, 8, 65)]
-    found = [np.isin(np.arange(size), order[size - number :]) for order in orders]
-    return Pictures(min(found, key=lambda right: abs(np.corrcoef(score, right)[0, 1] - correlation)), score)
-
-
-def classes_of(run: Path) -> Iterator[Pictures]:
-    """Yield the classes of a finished run: held-out boxes of positive pictures, compared with annotated ones."""
-    stored = RunContext.opened(run, "evaluate", quiet=True).stored
-    known = known_boxes(BoxSource.of(stored), stored.train_set)
-    if known is None:
-        raise StageError(f"run {run} must have annotated boxes of its training pictures.")
-    for name, truth in known.truth.items():
-        held_out = read_held_out(stored.folder, name)
-        if held_out is None:
-            continue
-        rows = [row for row in np.flatnonzero(held_out.y > 0) if len(truth[held_out.ids[row]].boxes)]
-        overlaps = [iou(held_out.boxes[row][None], truth[held_out.ids[row]].boxes).max() for row in rows]
-        if rows:
-            yield Pictures(np.array(overlaps) > 0.5, held_out.score[rows])
-
-
-def measured(pictures: Pictures, number: int, draws: int, rng: np.random.Generator) -> Measured:
-    """Return coverage and widths in random draws of so many pictures."""
-    right, score = pictures
-    truth, among = right.mean(), len(right)
-    limits = np.empty((draws, 2, 2))
-    for draw in range(draws):
-        drawn = rng.choice(among, number, replace=False)
-        counts = int(right[drawn].sum()), number, among
-        limits[draw] = share_interval(*counts), share_interval(*counts, score_evidence(right[drawn], drawn, score))
-    holds = (limits[..., 0] - ROUNDING <= truth) & (truth <= limits[..., 1] + ROUNDING)
-    return Measured(*holds.mean(axis=0), *(limits[..., 1] - limits[..., 0]).mean(axis=0))
+    coverages, widths = np.array(cells).T
+    return f"{coverages.mean():.3f} ({coverages.min():.2f}), {widths.mean():.2f}"
 
 
 if __name__ == "__main__":

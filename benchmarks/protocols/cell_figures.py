@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from lapsvm.pipelines.results.draws import Figure, detection_figures, share_figures
 from lapsvm.pipelines.settings.settings import DetectSettings
 from pictures import Pictures
 
 from lapsvm.arrays import Float64
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.evaluation import Detections, corloc, draw_pictures, evaluate_voc, image_ap_draws, image_average_precision
+from lapsvm.evaluation import Detections, corloc, evaluate_voc, image_average_precision
+from lapsvm.evaluation.figures import Draws, Figure, detection_figures, ranking_figures, share_figure
 
 MEASURES = ("image_ap", "ap_11point", "ap_area", "corloc")
 Figures = dict[str, dict[str, Any]]  # measure -> value, draws
@@ -29,12 +29,12 @@ def test_figures(
     name: str, coef: Float64, scores: Float64, pictures: Pictures, settings: DetectSettings, draws: int, seed: int
 ) -> Figures:
     """Return the figures of one class on the test set, pictures ranked by `scores`, windows by `coef`."""
-    counts = draw_pictures(len(pictures.ids), draws, seed)
+    drawn = Draws.of(pictures.ids, seed, draws=draws)
     detections, truth = _detections(coef, pictures, settings), pictures.truth[name]
     result = evaluate_voc({name: detections}, {name: truth}).classes[name]
     y = pictures.labels[name]
-    figures = detection_figures(result, detections, truth, pictures.ids, counts)
-    return _stored({"image_ap": Figure(image_ap(scores, y), image_ap_draws(scores, y, counts)), **figures})
+    figures = detection_figures(result, detections, truth, drawn)
+    return _stored(ranking_figures({"image_ap": image_ap(scores, y)}, scores, y, drawn) | figures)
 
 
 def train_figures(name: str, coef: Float64, pictures: Pictures, draws: int, seed: int) -> Figures:
@@ -43,8 +43,7 @@ def train_figures(name: str, coef: Float64, pictures: Pictures, draws: int, seed
     windows = zip(pictures.ids, pictures.boxes, best.index, best.score, strict=True)
     detections = Detections.from_images((image, boxes[[window]], [score]) for image, boxes, window, score in windows)
     result = corloc({name: detections}, {name: pictures.truth[name]}).classes[name]
-    counts = draw_pictures(len(pictures.ids), draws, seed)
-    return _stored(share_figures({"corloc": result}, pictures.ids, counts))
+    return _stored({"corloc": share_figure(result, Draws.of(pictures.ids, seed, draws=draws))})
 
 
 def _detections(coef: Float64, pictures: Pictures, settings: DetectSettings) -> Detections:
@@ -58,4 +57,12 @@ def _stored(figures: dict[str, Figure]) -> Figures:
     """Return figures as JSON: None where a draw is undefined."""
     draws = {name: [None if np.isnan(value) else round(value, 6) for value in figure.draws.tolist()]
              for name, figure in figures.items()}  # fmt: skip
-    return {name: {"value": figure.value, "draws": draws[name]} for name, figure in figures.items()}
+    return {
+        name: {
+            "value": figure.value,
+            "draws": draws[name],
+            "with_pseudo": figure.with_pseudo,
+            "n_groups": figure.n_groups,
+        }
+        for name, figure in figures.items()
+    }

@@ -12,10 +12,11 @@ import numpy as np
 from cell_figures import MEASURES
 from cells import Cell
 from lapsvm.pipelines.compare.differences import add_holm, measure_table, t_test_row
-from lapsvm.pipelines.results.draws import Figure
 from lapsvm.pipelines.results.tables import interval_text
 
 from lapsvm.arrays import Float64
+from lapsvm.evaluation.figures import Figure
+from lapsvm.evaluation.intervals import Smoothed
 from lapsvm.evaluation.tables import mean
 from lapsvm.report import escape_markdown, markdown_table
 
@@ -122,7 +123,8 @@ def _differences(cells: dict[str, list[Cell]], classes: Sequence[str], folds: in
 
 def _figure(entry: dict[str, Any]) -> Figure:
     """Return a figure with its draws."""
-    return Figure(entry["value"], np.array(entry["draws"], dtype=np.float64))
+    draws = np.array(entry["draws"], dtype=np.float64)
+    return Figure(entry["value"], draws, Smoothed(*entry["with_pseudo"]), entry["n_groups"])
 
 
 def t_table(values: Float64, classes: Sequence[str], overlap: float = 0.0) -> Table:

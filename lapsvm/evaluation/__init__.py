@@ -6,11 +6,8 @@ from lapsvm.evaluation.average_precision import (
     image_auroc,
     image_average_precision,
 )
-from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
-from lapsvm.evaluation.detections import Detections, ImageIds
-from lapsvm.evaluation.entries import check_entry
-from lapsvm.evaluation.error_kinds import ErrorKind, error_kinds
-from lapsvm.evaluation.localisation import (
+from lapsvm.evaluation.boxes.error_kinds import ErrorKind, error_kinds
+from lapsvm.evaluation.boxes.localisation import (
     ClassCorLoc,
     ClassHits,
     ClassPointing,
@@ -19,8 +16,14 @@ from lapsvm.evaluation.localisation import (
     corloc,
     pointing,
 )
+from lapsvm.evaluation.boxes.thresholds import Threshold, best_f1, wanted_precision
+from lapsvm.evaluation.boxes.voc import ClassResult, VocReport, evaluate_voc
+from lapsvm.evaluation.boxes.window_recall import best_overlaps, window_rows
+from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
+from lapsvm.evaluation.detections import Detections, ImageIds
+from lapsvm.evaluation.entries import check_entry
+from lapsvm.evaluation.figures import Draws, Figure, detection_figures, mean_figure, ranking_figures, share_figure
 from lapsvm.evaluation.paired import (
-    bootstrap_difference,
     detection_ap_draws,
     draw_pictures,
     holm,
@@ -32,9 +35,6 @@ from lapsvm.evaluation.paired import (
 from lapsvm.evaluation.pixels import PixelCounts, map_peak
 from lapsvm.evaluation.results import read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, write_json
-from lapsvm.evaluation.thresholds import Threshold, best_f1, wanted_precision
-from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
-from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 
 __all__ = [
     "COCO_MEASURES",
@@ -44,7 +44,9 @@ __all__ = [
     "ClassResult",
     "CorLocReport",
     "Detections",
+    "Draws",
     "ErrorKind",
+    "Figure",
     "ImageIds",
     "PixelCounts",
     "PointingReport",
@@ -55,13 +57,13 @@ __all__ = [
     "average_precision_area",
     "best_f1",
     "best_overlaps",
-    "bootstrap_difference",
     "check_entry",
     "class_table",
     "coco_evaluation",
     "coco_rows",
     "corloc",
     "detection_ap_draws",
+    "detection_figures",
     "draw_pictures",
     "error_kinds",
     "evaluate_voc",
@@ -71,12 +73,15 @@ __all__ = [
     "image_auroc_draws",
     "image_average_precision",
     "map_peak",
+    "mean_figure",
     "paired_t_test",
     "pointing",
+    "ranking_figures",
     "read_result_file",
     "read_results",
     "result_name",
     "share_draws",
+    "share_figure",
     "wanted_precision",
     "window_rows",
     "write_json",

@@ -15,8 +15,8 @@ from lapsvm.boxes import areas
 from lapsvm.catalog import GroundTruth
 from lapsvm.coco_files import CocoAnnotation, CocoFile, CocoResult
 from lapsvm.errors import import_optional
+from lapsvm.evaluation.boxes.matching import truth_of
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.matching import truth_of
 from lapsvm.evaluation.tables import Row
 
 SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels

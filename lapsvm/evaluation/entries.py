@@ -5,7 +5,7 @@ from typing import Any
 
 from lapsvm.arrays import is_optional_number
 from lapsvm.errors import DataError
-from lapsvm.evaluation.error_kinds import ErrorKind
+from lapsvm.evaluation.boxes.error_kinds import ErrorKind
 
 
 def check_entry(entry: Any, where: str = "figures") -> None:

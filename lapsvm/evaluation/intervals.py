@@ -1,12 +1,25 @@
-"""Intervals of shares: exact ones, of independent pictures and of pictures in groups. This module knows the level."""
+"""Intervals of figures. This module alone knows the level.
+
+A share of pictures has an exact interval (`share_interval`), of pictures in groups by their effective number.
+
+A figure of a ranking, AUROC or average precision, has a variance from bootstrap draws. Few pictures in a perfect order
+have none: every draw of them is perfect. So half a pseudo-object is added (`smoothed`): of U objects and one more,
+which counts one half, the figure has a value inside (0, 1), and the pseudo-object's variance 1 / (2 U)^2 is added to
+that of the draws. It vanishes as 1 / U^2 where the variance of the draws does as 1 / U. The interval is Wilson's of the
+share that has this variance (`ranking_interval`), with Student's quantile. The mean over classes is a figure, too, with
+the mean of the smoothed values; and so is a difference, whose interval is symmetric (`difference_interval`).
+
+`benchmarks/learning/interval_coverage.py` measures how often all of them hold the truth.
+"""
 
 import math
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Index
+from lapsvm.arrays import Float64, Index
 
 LEVEL = 0.95
 """Confidence level of every interval that the program prints."""
@@ -93,3 +106,122 @@ def wilson(share: float, inverse: float) -> tuple[float, float]:
     """
     centre, half = share + inverse / 2, math.sqrt(inverse * (share * (1 - share) + inverse / 4))
     return max(0.0, (centre - half) / (1 + inverse)), min(1.0, (centre + half) / (1 + inverse))
+
+
+def effective_groups(groups: ArrayLike) -> float:
+    """Return the number of equal groups that are as many as these: n^2 over the sum of squared sizes (L. Kish, 1965).
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,) of int, n >= 1
+        The group of each picture.
+    """
+    sizes = np.unique(groups, return_counts=True)[1].astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
+class Smoothed(NamedTuple):
+    """A figure of some objects and a pseudo-object that counts one half, and the pseudo-object's variance."""
+
+    value: float
+    variance: float
+
+
+def smoothed(value: float, units: float) -> Smoothed:
+    """Return the figure with a pseudo-object.
+
+    Parameters
+    ----------
+    value : float
+        In [0, 1].
+    units : float
+        The number of objects, of independent ones if they are in groups.
+    """
+    return Smoothed((units * value + 0.5) / (units + 1), 0.5 / units**2)
+
+
+def draws_variance(draws: Float64, n_groups: float) -> float:
+    """Return the variance of a figure by its bootstrap draws, 0 without two that are defined.
+
+    A bootstrap of G groups has the variance of G - 1.
+
+    Parameters
+    ----------
+    draws : (draws,) float64
+        NaN where undefined.
+    n_groups : float
+        Groups, or pictures on their own, that were drawn.
+    """
+    known = draws[~np.isnan(draws)]
+    return float(known.var()) * n_groups / max(n_groups - 1, 1) if len(known) else 0.0
+
+
+def ranking_interval(value: float, with_pseudo: Smoothed, variance: float, n_groups: float) -> tuple[float, float]:
+    """Return the interval of a figure of a ranking, within [0, 1].
+
+    Parameters
+    ----------
+    value : float
+    with_pseudo : Smoothed
+    variance : float
+        Of the figure, see `draws_variance`.
+    n_groups : float
+        Effective groups that were drawn; they give the degrees of freedom.
+    """
+    spread = with_pseudo.value * (1 - with_pseudo.value)
+    return wilson(value, _quantile(n_groups) ** 2 * (variance + with_pseudo.variance) / spread)
+
+
+def correlation(first: Float64, second: Float64) -> float:
+    """Return the correlation of two figures over their draws; 0 where either does not vary, or one is undefined."""
+    defined = ~(np.isnan(first) | np.isnan(second))
+    centred = [draws[defined] - draws[defined].mean() for draws in (first, second) if defined.any()]
+    norm = math.sqrt(math.prod(float(draws @ draws) for draws in centred))  # exact for equal draws
+    return min(1.0, float(centred[0] @ centred[1]) / norm) if centred and norm else 0.0
+
+
+def pseudo_variance(first: Smoothed, second: Smoothed, shared: float) -> float:
+    """Return the variance that pseudo-objects give to a difference of figures with a correlation.
+
+    They correlate as the figures do, so that a figure does not differ from itself.
+    """
+    deviations = math.sqrt(first.variance), math.sqrt(second.variance)
+    return (deviations[0] - deviations[1]) ** 2 + 2 * (1 - shared) * math.prod(deviations)
+
+
+class DifferenceInterval(NamedTuple):
+    """The interval of a difference, and the two-sided p-value: the level at which the interval would end at 0."""
+
+    low: float
+    high: float
+    p_value: float
+
+
+def difference_interval(difference: float, variance: float, n_groups: float) -> DifferenceInterval:
+    """Return Student's interval of a difference, within [-1, 1].
+
+    Parameters
+    ----------
+    difference : float
+    variance : float
+        Of the difference, at least 0.
+    n_groups : float
+        As in `ranking_interval`.
+    """
+    from scipy.special import stdtr
+
+    error = math.sqrt(variance)
+    half = _quantile(n_groups) * error
+    statistic = abs(difference) / error if error else math.inf
+    p_value = 2 * float(stdtr(_freedom(n_groups), -statistic)) if difference else 1.0
+    return DifferenceInterval(max(-1.0, difference - half), min(1.0, difference + half), p_value)
+
+
+def _quantile(n_groups: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(_freedom(n_groups), (1 + LEVEL) / 2))
+
+
+def _freedom(n_groups: float) -> float:
+    return max(n_groups - 1, _LEAST_FREEDOM)

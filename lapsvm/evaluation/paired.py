@@ -1,8 +1,8 @@
 """Paired comparisons of two learners: t-tests over folds or seeds, and a bootstrap over pictures.
 
 The bootstrap draws the same pictures with replacement for both learners. `draw_pictures` counts how often each picture
-is drawn. The functions ``*_draws`` return a metric for every draw, equal to the evaluation of the repeated pictures.
-`bootstrap_difference` computes an interval from two such arrays.
+is drawn. The functions ``*_draws`` return a metric for every draw, equal to the evaluation of the repeated pictures;
+`figures` makes intervals from them.
 
 Efron, Tibshirani, "An Introduction to the Bootstrap" (1993), sections 13.3 and 15.4; Holm, "A simple sequentially
 rejective multiple test procedure" (1979); Nadeau, Bengio, "Inference for the generalization error" (2003).
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lapsvm.arrays import Float64, Index, as_flags, as_floats, as_numbers, as_whole_numbers, check_same_length
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.evaluation.average_precision import labelled_scores, recall_levels
-from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
+from lapsvm.evaluation.boxes.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 Counts = NDArray[np.signedinteger]
 
@@ -46,29 +46,6 @@ class PairedTest:
     statistic: float | None
     p_value: float
     n: int
-
-
-@dataclass(frozen=True)
-class BootstrapDifference:
-    """Bootstrap distribution of the difference of a metric between two learners.
-
-    Attributes
-    ----------
-    difference : float
-        second - first on the original pictures.
-    low, high : float
-        Percentile interval of the difference over the draws.
-    p_value : float
-        Two-sided: twice the smaller share of draws on one side of 0, (1 + count) / (1 + draws), at most 1.
-    draws : int
-        Number of draws in which both metrics are defined.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    draws: int
 
 
 def paired_t_test(first: ArrayLike, second: ArrayLike, overlap: float = 0.0) -> PairedTest:
@@ -174,44 +151,6 @@ def draw_pictures(n: int, draws: int, seed: int, groups: ArrayLike | None = None
     counts = np.random.default_rng(seed).multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=draws)
     counts = counts if n_groups == n else counts[:, group]
     return np.asfortranarray(counts, dtype=np.int32)  # metrics gather and sum pictures
-
-
-def bootstrap_difference(
-    difference: float, first: ArrayLike, second: ArrayLike, level: float = 0.95
-) -> BootstrapDifference | None:
-    """Return the percentile interval of second - first.
-
-    Parameters
-    ----------
-    difference : float
-        second - first on the original pictures.
-    first, second : array-like of shape (draws,)
-        The two learners' metrics for each draw; NaN where undefined.
-    level : float, default 0.95
-        In (0, 1).
-
-    Returns
-    -------
-    BootstrapDifference or None
-        None if no draw has both metrics.
-
-    Raises
-    ------
-    ShapeError, NotFiniteError, InputError
-        If the arrays differ in length, `difference` is NaN or infinite, or the level is not in (0, 1).
-    """
-    as_floats("difference", [difference], ndim=1)
-    before, after = as_numbers("first", first), as_numbers("second", second)
-    if before.shape != after.shape or before.ndim != 1:
-        raise ShapeError(f"first and second must have one shape (draws,), got {before.shape} and {after.shape}.")
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, got {level}.")
-    changes = (after - before)[~np.isnan(after - before)]
-    if not len(changes):
-        return None
-    low, high = np.quantile(changes, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    side = 1 + min(int((changes <= 0).sum()), int((changes >= 0).sum()))
-    return BootstrapDifference(float(difference), low, high, min(1.0, 2 * side / (1 + len(changes))), len(changes))
 
 
 def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> Float64:

@@ -170,7 +170,7 @@ def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) ->
     intervals = entry["intervals"]
     caption = (
         f"{intervals['level']:.0%} intervals over {drawn_text(intervals)}: how far a figure would differ on other "
-        f"pictures of the same kind ({intervals['draws']} bootstrap draws)."
+        f"pictures of the same kind (from {intervals['draws']} bootstrap draws)."
     )
     heading = "Intervals", place(where)
     table = _figures(contents, heading, caption, [_known(intervals, MEASURES)], interval_text)

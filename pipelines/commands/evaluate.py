@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import OptionError
 from lapsvm.settings import SHARE_ABOVE_0
@@ -10,9 +10,12 @@ from lapsvm.settings import SHARE_ABOVE_0
 from ..cli.answer import STDOUT, Outcome
 from ..cli.parameters import add_verb
 from ..cli.parsing import check_in_folder, chosen_metrics
-from ..settings.option import Option
+from ..settings.option import Option, Several
 from ..settings.options import options_of, panel
 from .stages import run_verb
+
+if TYPE_CHECKING:
+    from .result_files import ResultFigures
 
 FORMS = {
     "--out": ("out", "root", "boxes", "metrics", "precision", "json_file"),
@@ -33,7 +36,8 @@ USAGE = "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco
                "moved."),
         Option("set_name", "--set", str, "The set of --root; test by default."),
         Option("coco", "--coco", Path, "Ground truth as a COCO file, in place of --root."),
-        Option("results", "--results", Path, "A folder of comp3/comp4 files for --root, a COCO file for --coco."),
+        Option("results", "--results", Path, "A folder of comp3/comp4 files for --root, a COCO file for --coco; given "
+               "twice, their differences are printed, too.", several=Several.REPEATED),
         Option("iou", "--iou", float, "The least overlap of a true positive; 0.5 by default.", rule=SHARE_ABOVE_0),
         Option("json_file", "--json", Path, "The file for the figures; without a name, and with --out, one JSON object "
                "on standard output: what was made and where, figures, the next command."),
@@ -42,7 +46,7 @@ USAGE = "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco
                              "evaluation.json by default.", rule=SHARE_ABOVE_0)),
 )  # fmt: skip
 def evaluate(options: dict[str, Any]) -> Outcome:
-    """Stage 5: the figures of a run; or those of any result files against any ground truth.
+    """Stage 5: the figures of a run; or those of any result files against any ground truth, with intervals.
 
     Three forms: lapsvm evaluate --out RUN, lapsvm evaluate --root VOCDIR --results DIR, lapsvm evaluate --coco FILE
     --results FILE.
@@ -75,21 +79,31 @@ def _evaluate_files(options: Mapping[str, Any]) -> Outcome:
     """Evaluate result files of any program, in VOC layout or as COCO files."""
     from lapsvm.evaluation import write_json
 
+    from ..compare.output import print_comparison
     from ..results.tables import print_table
-    from .result_files import coco_table, voc_table
+    from ..run.progress import Reporter
+    from .result_files import compared
 
-    iou, results, quiet = 0.5 if options["iou"] is None else options["iou"], options["results"], options["quiet"]
     json_file = None if options["json_file"] == STDOUT else options["json_file"]
     if json_file is not None:
         check_in_folder("--json", json_file)
-    if options["coco"] is None:
-        set_name = options["set_name"] or "test"
-        table, title = voc_table(options["root"], set_name, results, iou, quiet), f"{set_name} set"
-    else:
-        metrics = chosen_metrics(options["metrics"] or "voc")
-        table, title = coco_table(options["coco"], results, iou, metrics, quiet), results.name
+    files = [_figures(options, results) for results in options["results"]]
+    table = files[0].table if len(files) == 1 else compared(files, Reporter(options["quiet"]))
     if json_file is not None:
         write_json(json_file, table)
-    if not quiet:
-        print_table(table, f"{title}, IoU {iou:g}")
+    if not options["quiet"]:
+        for file in files:
+            print_table(file.table, f"{file.name}, IoU {options['iou'] or 0.5:g}", with_intervals=True)
+        if len(files) > 1:
+            print_comparison(table)
     return Outcome({} if json_file is None else {"figures": json_file}, table)
+
+
+def _figures(options: Mapping[str, Any], results: Path) -> "ResultFigures":
+    """Return the figures of one result file or folder."""
+    from .result_files import coco_figures, voc_figures
+
+    iou, quiet = options["iou"] or 0.5, options["quiet"]
+    if options["coco"] is None:
+        return voc_figures(options["root"], options["set_name"] or "test", results, iou, quiet)
+    return coco_figures(options["coco"], results, iou, chosen_metrics(options["metrics"] or "voc"), quiet)

@@ -1,25 +1,99 @@
-"""Figures of result files of any program against a ground truth."""
+"""Figures of result files of any program against a ground truth, with intervals over its pictures."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from lapsvm.box_faults import EMPTY, SHARES, are_shares
-from lapsvm.catalog import open_dataset
+from lapsvm.catalog import GroundTruth, open_dataset
 from lapsvm.coco_files import CROWD, fault_sentence, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, StageError
-from lapsvm.evaluation import Detections, class_table, coco_evaluation, coco_rows, evaluate_voc, read_results
+from lapsvm.evaluation import (
+    Detections,
+    Draws,
+    Figure,
+    class_table,
+    coco_evaluation,
+    coco_rows,
+    detection_figures,
+    evaluate_voc,
+    read_results,
+)
+from lapsvm.evaluation.tables import Row, Table
 from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
+from ..compare.differences import measure_table
+from ..results.draws import intervals_entry
 from ..run.progress import Reporter
 
+SEED = 0
+"""Of the draws of pictures."""
+Truth = Mapping[str, Mapping[str, GroundTruth]]
 
-def voc_table(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> dict[str, Any]:
-    """Return the table of comp3/comp4 files against a ground truth in VOC layout.
+
+@dataclass(frozen=True)
+class ResultFigures:
+    """The figures of one result file, or folder of files.
+
+    Attributes
+    ----------
+    name : str
+    table : dict
+        As `class_table`, with "intervals".
+    figures : mapping of class name to (mapping of measure to Figure)
+    draws : Draws
+        Of all pictures; equal for result files of the same ground truth.
+    """
+
+    name: str
+    table: Table
+    figures: Mapping[str, Mapping[str, Figure]]
+    draws: Draws
+
+    @classmethod
+    def of(
+        cls, name: str, detections: Mapping[str, Detections], truth: Truth, iou: float, *more: Mapping[str, Row]
+    ) -> Self:
+        """Evaluate detections; `more` are columns of other figures, without intervals."""
+        report = evaluate_voc(detections, truth, iou)
+        draws = Draws.of(sorted(next(iter(truth.values()))), SEED)
+        figures = {
+            one: detection_figures(result, detections[one], truth[one], draws) for one, result in report.classes.items()
+        }
+        table = class_table(report.rows(), *more)
+        return cls(name, {**table, "intervals": intervals_entry(figures, draws)}, figures, draws)
+
+
+def compared(results: Sequence[ResultFigures], reporter: Reporter) -> dict[str, Any]:
+    """Return the figures of several result files and their differences to the first, as `lapsvm compare` does.
+
+    Classes that a result file lacks are left out and named.
+    """
+    first = results[0]
+    shared = [name for name in first.figures if all(name in file.figures for file in results)]
+    if not shared:
+        raise StageError("evaluate compares VOC figures of result files with a class in common, got none.")
+    if others := sorted({name for file in results for name in file.figures} - set(shared)):
+        reporter.warn(f"not in every result file and left out of differences: {', '.join(others)}")
+    measures = list(first.figures[shared[0]])
+    figures = {
+        measure: {name: [file.figures[name][measure] for file in results] for name in shared} for measure in measures
+    }
+    return {
+        "runs": [{"name": file.name} for file in results],
+        "classes": shared,
+        **{key: first.table["intervals"][key] for key in ("level", "draws", "seed")},
+        "measures": {measure: measure_table(by_class) for measure, by_class in figures.items()},
+        "results": [file.table for file in results],
+    }
+
+
+def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> ResultFigures:
+    """Return the figures of comp3/comp4 files against a ground truth in VOC layout.
 
     Parameters
     ----------
@@ -39,13 +113,13 @@ def voc_table(root: Path, set_name: str, results: Path, iou: float, quiet: bool)
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
-    table = class_table(evaluate_voc(detections, truth, iou).rows())
+    figures = ResultFigures.of(str(results), detections, truth, iou)
     _say_matchless(Reporter(quiet), results, detections.values())
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
     if missing:
-        table["missing"] = missing
+        figures.table["missing"] = missing
         Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
-    return table
+    return figures
 
 
 def _say_matchless(reporter: Reporter, where: Path, detections: Iterable[Detections]) -> None:
@@ -70,10 +144,10 @@ def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
     return {item.name for file in files for item in read_objects(file)}
 
 
-def coco_table(
+def coco_figures(
     truth: Path, results: Path, iou: float, metrics: Sequence[str] = ("voc",), quiet: bool = True
-) -> dict[str, Any]:
-    """Return the table of COCO results against COCO annotations.
+) -> ResultFigures:
+    """Return the figures of COCO results against COCO annotations.
 
     Parameters
     ----------
@@ -92,6 +166,7 @@ def coco_table(
     file = replace(file, annotations=usable)
     detections, objects = coco_evaluation(file, rows)
     _say_matchless(Reporter(quiet), results, detections.values())
-    columns = [evaluate_voc(detections, objects, iou).rows()] if "voc" in metrics else []
-    columns += [coco_rows(file, rows)] if "coco" in metrics else []
-    return class_table(*columns)
+    more = [coco_rows(file, rows)] if "coco" in metrics else []
+    if "voc" not in metrics:
+        return ResultFigures(str(results), class_table(*more), {}, Draws.of(sorted(map(repr, file.file_names)), SEED))
+    return ResultFigures.of(str(results), detections, objects, iou, *more)

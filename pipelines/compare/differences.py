@@ -8,10 +8,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
-from lapsvm.evaluation import bootstrap_difference, holm, paired_t_test
+from lapsvm.evaluation import holm, paired_t_test
+from lapsvm.evaluation.figures import Figure, mean_figure
 from lapsvm.evaluation.intervals import LEVEL
-
-from ..results.draws import Figure, mean_figure
 
 Difference = dict[str, Any]
 
@@ -33,10 +32,8 @@ def _row(figures: Sequence[Figure]) -> dict[str, Any]:
 
 def bootstrap_row(first: Figure, other: Figure) -> Difference | None:
     """Return how `other` differs from `first` over the same draws; None where one has no value."""
-    if first.value is None or other.value is None:
-        return None
-    difference = bootstrap_difference(other.value - first.value, first.draws, other.draws, LEVEL)
-    return None if difference is None else asdict(difference)
+    difference = other.minus(first)
+    return None if difference is None else {"difference": difference[0], **difference[1]._asdict()}
 
 
 def t_test_row(first: Float64, other: Float64, overlap: float = 0.0) -> Difference:

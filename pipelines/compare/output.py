@@ -107,7 +107,7 @@ def _p_value(test: Mapping[str, Any] | None) -> str | None:
 def _interval(table: Mapping[str, Any]) -> str:
     """Return a description of the intervals."""
     return (
-        f"the {100 * table['level']:g} % percentile interval over {table['draws']} bootstrap draws of the pictures"
+        f"the {100 * table['level']:g} % interval from {table['draws']} bootstrap draws of the pictures"
         f" (seed {table['seed']})"
     )
 

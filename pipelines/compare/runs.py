@@ -14,13 +14,14 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
-from lapsvm.evaluation import draw_pictures, write_json
+from lapsvm.evaluation import write_json
+from lapsvm.evaluation.figures import Draws, Figure
 from lapsvm.evaluation.intervals import LEVEL
 from lapsvm.files import write_atomically
 
 from ..cli.answer import Outcome
 from ..context import StoredRun, Workspace, open_stored
-from ..results.draws import Figure, class_figures
+from ..results.draws import class_figures
 from ..results.evaluation import evaluate_set
 from ..results.known_boxes import BoxSource, known_boxes
 from ..run.dataset import moved
@@ -211,14 +212,14 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
             continue
         first, set_name = runs[0].stored, runs[0].set_name(role)
         groups = first.groups(set_name, ids, first.shards_if_any(set_name))
-        counts = draw_pictures(len(ids), options.draws, options.seed, groups)
+        draws = Draws.of(ids, options.seed, groups, options.draws)
         evaluations = [evaluate_set(run.stored, run.boxes, run.set_name(role)) for run in runs]
         if len({evaluation.left_out for evaluation in evaluations}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
         if role == "train" and evaluations[0].corloc is None:
             continue
         for name in classes:
-            found = [class_figures(evaluation, name, ids, counts) for evaluation in evaluations]
+            found = [class_figures(evaluation, name, draws) for evaluation in evaluations]
             for measure in found[0]:  # a run of fewer classes may have pictures of none, and so one figure more
                 if all(measure in of_run for of_run in found):
                     figures.setdefault(measure, {})[name] = [of_run[measure] for of_run in found]

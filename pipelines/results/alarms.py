@@ -14,6 +14,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.alarms import OK, AlarmThreshold, Share
 from lapsvm.errors import ModelFileError, OptionError, StageError
 from lapsvm.evaluation import Detections, image_auroc, image_average_precision
+from lapsvm.evaluation.figures import Draws, ranking_figures
 
 from ..context import StoredRun
 from ..run.dataset import has_pictures_of_no_class, positive_pictures
@@ -22,7 +23,7 @@ from ..run.groups import n_groups
 from ..run.progress import Reporter
 from .detections import read_detections
 from .detectors import load_detectors
-from .draws import Draws, interval, ranking_figures
+from .draws import interval_row
 from .held_out import HeldOut, read_held_out
 from .whole_pictures import NONE, WholePictures
 
@@ -76,7 +77,7 @@ class PictureProbabilities:
     def any_class_intervals(self, draws: Draws) -> Intervals:
         """Return the intervals of `any_class` by measure; empty without it."""
         figures = ranking_figures(self.any_class() or {}, self.best, self.any_shown, draws.of_pictures(self.ids))
-        return {measure: interval(figure) for measure, figure in figures.items()}
+        return interval_row(figures)
 
     def shares(self, probability: float, groups: Index) -> dict[str, Share]:
         """Return how many pictures, in groups (n,), alarm at a threshold: of no class under "ok", and of each class."""

@@ -23,6 +23,7 @@ from lapsvm.evaluation import (
     wanted_precision,
     window_rows,
 )
+from lapsvm.evaluation.figures import Draws
 from lapsvm.evaluation.tables import Row
 from lapsvm.features import ShardSet
 from lapsvm.report.next_steps import is_weak
@@ -32,7 +33,7 @@ from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
 from .alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from .detectors import available_detectors
-from .draws import Draws, held_out_intervals, hit_intervals, set_intervals
+from .draws import held_out_intervals, hit_intervals, set_intervals
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
 from .known_boxes import Truth

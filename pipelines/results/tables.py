@@ -31,21 +31,43 @@ TITLES = {
 Cell = str | float | int | None
 
 
-def print_table(table: Mapping[str, Any], title: str) -> None:
+def print_table(table: Mapping[str, Any], title: str, *, with_intervals: bool = False) -> None:
     """Print the figures of classes and their means on standard output; the means name over how many they are.
 
-    That is where classes of the ground truth are missing, see `lapsvm evaluate --results`.
+    That is where classes of the ground truth are missing, see `lapsvm evaluate --results`. With intervals every figure
+    has its own, in place of a line with those of the means.
     """
     missing, known = table.get("missing", ()), len(table["classes"])
     name = f"mean over {known} of {known + len(missing)} classes" if missing else "mean"
     measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
-    rows = [[name, *(row.get(measure) for measure in measures)] for name, row in table["classes"].items()]
+    with_intervals = with_intervals and "intervals" in table
+    intervals = table["intervals"] if with_intervals else {"classes": {}, "mean": {}}
+    rows = [
+        [name, *_with_intervals(row, measures, intervals["classes"].get(name, {}))]
+        for name, row in table["classes"].items()
+    ]
     if "any_class" in table:
         rows.append(["any class", *(table["any_class"].get(measure, "") for measure in measures)])
-    means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
-    lines = (_errors_line(table.get("errors", {})), _intervals_line(table["intervals"]) if "intervals" in table else "")
+    means = _with_intervals({**table["mean"], "npos": ""}, measures, intervals["mean"])
+    lines = [_errors_line(table.get("errors", {}))]
+    if with_intervals:
+        lines.append(f"brackets: {intervals['level']:.0%} intervals over {drawn_text(intervals)}")
+    elif "intervals" in table:
+        lines.append(_intervals_line(table["intervals"]))
     note = "\n".join(filter(None, lines))
     print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, [name, *means]], note)
+
+
+def _with_intervals(
+    row: Mapping[str, Cell], measures: Sequence[str], intervals: Mapping[str, Mapping[str, float] | None]
+) -> list[Cell]:
+    """Return the cells of a row, with an interval behind each figure that has one."""
+    return [
+        f"{cell_text(row.get(measure))} {interval_text(known, '')}"
+        if (known := intervals.get(measure))
+        else row.get(measure)
+        for measure in measures
+    ]
 
 
 def print_thresholds(entry: Mapping[str, Any], title: str) -> None:

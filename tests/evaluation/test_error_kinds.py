@@ -7,7 +7,7 @@ from lapsvm.boxes import iou
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError, OptionError
 from lapsvm.evaluation import Detections, ErrorKind, error_kinds, evaluate_voc
-from lapsvm.evaluation.error_kinds import KINDS
+from lapsvm.evaluation.boxes.error_kinds import KINDS
 
 
 def truth(boxes, difficult=None):

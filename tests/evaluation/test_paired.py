@@ -10,7 +10,6 @@ from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 from lapsvm.evaluation import (
     Detections,
-    bootstrap_difference,
     corloc,
     detection_ap_draws,
     draw_pictures,
@@ -174,20 +173,6 @@ def test_a_corloc_of_a_draw_is_that_of_the_repeated_pictures(rng):
         assert value == pytest.approx(np.nan if expected is None else expected, nan_ok=True)
 
 
-def test_the_interval_is_the_percentiles_of_the_differences():
-    first, second = np.zeros(101), np.linspace(-1, 3, 101)
-    found = bootstrap_difference(1.0, first, second, level=0.9)
-    assert (found.low, found.high) == pytest.approx((-1 + 4 * 0.05, -1 + 4 * 0.95))
-    assert found.p_value == pytest.approx(2 * (1 + 26) / (1 + 101))  # 26 of 101 are at most 0
-    assert found.draws == 101
-
-
-def test_undefined_draws_are_left_out_and_equal_learners_have_p_1():
-    found = bootstrap_difference(0.0, [0.5, np.nan, 0.2], [0.5, 0.1, 0.2])
-    assert (found.low, found.high, found.p_value, found.draws) == (0.0, 0.0, 1.0, 2)
-    assert bootstrap_difference(0.0, [np.nan], [0.1]) is None
-
-
 def test_the_bootstrap_covers_the_difference_of_two_means():
     """The spread over draws of a mean is its standard error."""
     values = np.random.default_rng(0).random(400) < 0.3
@@ -207,8 +192,6 @@ def test_the_bootstrap_covers_the_difference_of_two_means():
         (lambda: draw_pictures(5, 0, 0), InputError, "draws must be 1 or more, got 0"),
         (lambda: draw_pictures(3, 5, 0, [0, 1]), ShapeError, "groups and pictures must have the same length, got 2"),
         (lambda: draw_pictures(2, 5, 0, [0.5, 1]), InputError, "groups must be whole numbers, got float64"),
-        (lambda: bootstrap_difference(0, [1], [1, 2]), ShapeError, "one shape"),
-        (lambda: bootstrap_difference(0, [1], [1], level=1), InputError, "level must be between 0 and 1, got 1"),
         (lambda: image_ap_draws([1, 2], [1, 2], [[1, 1]]), InputError, r"\+1, -1 or 0, got 2"),
         (lambda: image_ap_draws([1, 2], [1, -1], [[1, 1, 1]]), ShapeError, r"shape \(draws, 2\)"),
         (lambda: detection_ap_draws([2], [0], [1], [[1]]), InputError, "outcomes must be 1, 0 or -1"),
@@ -226,8 +209,3 @@ def test_a_missing_hit_is_no_hit():
         share_draws([1, np.nan, 0], [0, 1, 2], [[1, 1, 1]])
     with pytest.raises(InputError, match="hits must be True or False, got 2"):
         share_draws([1, 2, 0], [0, 1, 2], [[1, 1, 1]])
-
-
-def test_a_missing_difference_has_no_interval():
-    with pytest.raises(NotFiniteError, match="difference must be finite, got nan"):
-        bootstrap_difference(np.nan, [1.0, 2.0], [2.0, 3.0])

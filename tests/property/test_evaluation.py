@@ -9,7 +9,7 @@ from lapsvm.boxes import to_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import box_voting, nms
 from lapsvm.evaluation import Detections, corloc, evaluate_voc, pointing, read_result_file, write_results
-from lapsvm.evaluation.matching import OverlapRule
+from lapsvm.evaluation.boxes.matching import OverlapRule
 
 from ..twins import detection as suppression
 from ..twins import evaluation as reference

@@ -55,7 +55,7 @@ def match(
     Returns
     -------
     outcome, partner, overlap : ndarrays of shape (n,)
-        See `lapsvm.evaluation.matching.Matches`.
+        See `lapsvm.evaluation.boxes.matching.Matches`.
     """
     taken: set[int] = set()
     outcomes, partners, overlaps = [], [], []

@@ -239,9 +239,12 @@ def test_two_passes_and_two_processes_give_the_gradient_of_one():
 
 
 def test_interval_coverage(script, rows, finished):
-    found = rows(script("learning/interval_coverage.py", SIZES=(30,)), finished, "--draws", 5)
-    assert "development sets" in found
-    cells = [cell for name, row in found.items() if name != "correlation" for cell in row[1:] if cell]
+    module = script("learning/interval_coverage.py", GROUPS=(5,), DISTANCES=(1.0,), TRUE_SHARES=(0.3, 0.5, 0.7))
+    found = rows(module, finished, "--quick")
+    assert {"development sets", "a share", "mean share", "difference of shares", "ap area"} <= found.keys()
+    assert {"image auroc, 50% positive", "mean image ap, 20% positive", "image auroc, unequal groups"} <= found.keys()
+    titles = ("correlation", "figure", "in groups")
+    cells = [cell for name, row in found.items() if name not in titles for cell in row[1:] if cell]
     assert all(0 <= float(cell.split(" ")[0]) <= 1 for cell in cells)
 
 

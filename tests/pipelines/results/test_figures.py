@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import open_stored
-from lapsvm.pipelines.results.draws import DRAWS, Draws, detection_figures, held_out_intervals
+from lapsvm.pipelines.results.draws import held_out_intervals
 from lapsvm.pipelines.results.evaluation import evaluate_set
 from lapsvm.pipelines.results.known_boxes import BoxSource
 from lapsvm.pipelines.results.set_entry import Unseen, set_entry, stored_entry
@@ -17,7 +17,8 @@ from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.boxes import iou
-from lapsvm.evaluation import Detections, corloc, draw_pictures, evaluate_voc
+from lapsvm.evaluation import Detections, Draws, corloc, detection_figures, draw_pictures, evaluate_voc
+from lapsvm.evaluation.figures import DRAWS
 from lapsvm.features import open_shards
 
 
@@ -47,13 +48,10 @@ def test_an_interval_is_that_of_the_drawn_pictures_evaluated_anew(finished, sets
         again = Detections(names, detections.scores[taken], detections.boxes[taken])
         report = evaluate_voc({"six": again}, {"six": {new: truth[ids[i]] for new, i in drawn}})
         values.append(report.classes["six"].ap_area)
-    figures = detection_figures(
-        evaluation.voc.classes["six"], detections, truth, ids, draw_pictures(len(ids), DRAWS, 0)
-    )
+    figures = detection_figures(evaluation.voc.classes["six"], detections, truth, Draws.of(ids, 0))
     assert figures["ap_area"].draws[:40] == pytest.approx([np.nan if v is None else v for v in values], nan_ok=True)
-    defined = figures["ap_area"].draws[~np.isnan(figures["ap_area"].draws)]
     found = sets["test"]["intervals"]["classes"]["six"]["ap_area"]
-    assert (found["low"], found["high"]) == pytest.approx(tuple(np.quantile(defined, [0.025, 0.975])))
+    assert (found["low"], found["high"]) == figures["ap_area"].interval
 
 
 def test_every_figure_of_unseen_pictures_corloc_and_pointing_have_intervals(sets):

@@ -7,13 +7,13 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.results.alarms import PictureProbabilities
-from lapsvm.pipelines.results.draws import DRAWS, Draws
 from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor
-from lapsvm.evaluation import PixelCounts, draw_pictures, map_peak, read_results
+from lapsvm.evaluation import Draws, PixelCounts, map_peak, ranking_figures, read_results
+from lapsvm.evaluation.intervals import clopper_pearson
 
 MEASURES = ("pixel_auroc", "pro", "map_pointing")
 
@@ -61,10 +61,8 @@ def test_a_class_has_the_figures_of_its_maps(inspected, product, maps, name):
     shown = np.array([mask.any() for _, mask in pictures])
     hits = np.array([mask[map_peak(own)] for own, mask in pictures])
     assert row["map_pointing"] == pytest.approx(np.mean(hits[shown]))
-    counts = draw_pictures(len(pictures), DRAWS, 0)[:, shown]
-    drawn = (counts * hits[shown]).sum(axis=1)[counts.any(axis=1)] / counts.sum(axis=1)[counts.any(axis=1)]
     found = entry_of(inspected)["intervals"]["classes"][name]["map_pointing"]
-    assert [found["low"], found["high"]] == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
+    assert (found["low"], found["high"]) == clopper_pearson(hits[shown].sum(), shown.sum())
 
 
 def test_all_classes_as_one_have_the_highest_logit_of_each_pixel(inspected, product, maps):
@@ -108,7 +106,10 @@ def test_intervals_of_any_class_are_those_of_groups_of_pictures():
     counts = draws.counts[:, 1:]
     values = [roc_auc_score(shown[drawn], best[drawn]) for drawn in drawn_pictures(counts) if len({*shown[drawn]}) > 1]
     found = pictures.any_class_intervals(draws)["image_auroc"]
-    assert [found["low"], found["high"]] == pytest.approx(np.quantile(values, [0.025, 0.975]))
+    figure = ranking_figures({"image_auroc": roc_auc_score(shown, best)}, best, shown, draws.of_pictures(pictures.ids))
+    drawn = figure["image_auroc"].draws
+    assert sorted(drawn[~np.isnan(drawn)]) == pytest.approx(sorted(values))
+    assert (found["low"], found["high"]) == figure["image_auroc"].interval
     none = PictureProbabilities(("a",), best[:, None], np.ones((60, 1)), pictures.ids)
     assert none.any_class_intervals(draws) == {}
 

@@ -18,10 +18,10 @@ from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError
 from lapsvm.evaluation.average_precision import average_precision_area
+from lapsvm.evaluation.boxes.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE, truth_of
+from lapsvm.evaluation.boxes.voc import ClassResult, VocReport
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE, truth_of
 from lapsvm.evaluation.tables import Row
-from lapsvm.evaluation.voc import ClassResult, VocReport
 
 BACKGROUND_IOU = 0.1
 

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, Index, check_choice
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation.average_precision import RECALL_GRIDS, average_precision_11point, average_precision_area
+from lapsvm.evaluation.boxes.matching import (
+    FALSE_POSITIVE,
+    TRUE_POSITIVE,
+    Matches,
+    Objects,
+    OverlapRule,
+    match,
+    truth_of,
+)
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.matching import FALSE_POSITIVE, TRUE_POSITIVE, Matches, Objects, OverlapRule, match, truth_of
 from lapsvm.evaluation.tables import Row, mean
 
 
@@ -96,7 +104,7 @@ def evaluate_voc(
     """Evaluate detections class by class.
 
     Detections are sorted by descending score, equal scores in file order. Each is matched with the object of its
-    picture and class that has the largest overlap; see `lapsvm.evaluation.matching.match`.
+    picture and class that has the largest overlap; see `lapsvm.evaluation.boxes.matching.match`.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError
+from lapsvm.evaluation.boxes.voc import ClassResult
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.voc import ClassResult
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
+from lapsvm.evaluation.boxes.matching import TRUE_POSITIVE, Objects, OverlapRule, joined_boxes, match, truth_of
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.matching import TRUE_POSITIVE, Objects, OverlapRule, joined_boxes, match, truth_of
 from lapsvm.evaluation.tables import Row, mean
 
 
