@@ -4,10 +4,15 @@ A defect that covers a surface shows in all windows a little, and in none alone.
 regression on the mean of a picture's window features. Its score is the mean of the windows' scores by one more vector
 of weights, so it costs a prediction one more pass over the same maps. A logistic function of both scores is the
 probability of the class; it never decreases with either of them. Detections and their scores know nothing of it.
+
+Every fold has a rule of its own, learned on the others: a classifier, whether it counts, and its join. The held-out
+logit of a picture is by the rule of its fold; that of a new picture is the mean over the rules. A classifier of all
+pictures would spread new scores more widely than those of two thirds spread the held-out ones, and more new good
+pictures would reach a threshold that is chosen on these. The mean spreads them less: it errs towards fewer alarms.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -18,6 +23,7 @@ from lapsvm.arrays import Float64, Index, as_floats, as_groups, as_whole_numbers
 from lapsvm.blas import one_blas_thread
 from lapsvm.detection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 from lapsvm.errors import InputError
+from lapsvm.evaluation import image_auroc
 
 LEAST = 10
 """The groups of pictures with and without a class that must remain beside every fold; fewer teach no second model."""
@@ -114,8 +120,8 @@ def fit_picture_model(
     Returns
     -------
     FittedPictures or None
-        A held-out probability is by a classifier without the picture's fold, and by a join that was fitted on the other
-        folds. None where pictures are fewer than `LEAST`, or the whole picture adds nothing beyond chance.
+        A held-out probability is by the rule of the picture's fold, which the other folds alone decide; the model is
+        the mean of these rules. None where pictures are fewer than `LEAST`, or no fold's rule counts the whole picture.
 
     Raises
     ------
@@ -130,21 +136,25 @@ def fit_picture_model(
     members = [folds == number for number in np.unique(folds)]
     if not all(_are_enough(shows[~in_fold], group[~in_fold]) for in_fold in members):
         return None
-    parts = 1 / sizes[group]
-    picture_scores = np.empty(len(features))
-    for in_fold in members:
-        coef, intercept = _classifier(features[~in_fold], shows[~in_fold])
-        picture_scores[in_fold] = features[in_fold] @ coef + intercept
-    joined = _join(scores, picture_scores, shows, parts)
-    if not joined.weight:
+    pictures = _Pictures(scores, np.empty(len(features)), shows, 1 / sizes[group], folds)
+    classifiers = [_classifier(features[~in_fold], shows[~in_fold]) for in_fold in members]
+    for in_fold, (coef, intercept) in zip(members, classifiers, strict=True):
+        pictures.whole[in_fold] = features[in_fold] @ coef + intercept
+    joins = [_fold_join(pictures.among(~in_fold)) for in_fold in members]
+    if not any(join.weight for join in joins):
         return None
     held_out = np.empty(len(features))
-    for in_fold in members:
-        others = _join(scores[~in_fold], picture_scores[~in_fold], shows[~in_fold], parts[~in_fold])
-        held_out[in_fold] = logistic(others.logits(scores[in_fold], picture_scores[in_fold]))
-    coef, intercept = _classifier(features, shows)
-    model = PictureModel(joined.slope, joined.offset + joined.weight * intercept, joined.weight * coef)
-    return FittedPictures(model, held_out)
+    for in_fold, join in zip(members, joins, strict=True):
+        held_out[in_fold] = logistic(join.logits(pictures.among(in_fold)))
+    return FittedPictures(_mean_rule(joins, classifiers), held_out)
+
+
+def _mean_rule(joins: Sequence["_Join"], classifiers: Sequence[tuple[Float64, float]]) -> PictureModel:
+    """Return the mean of the folds' logits as one model."""
+    offsets = [join.offset + join.weight * intercept for join, (_, intercept) in zip(joins, classifiers, strict=True)]
+    coefs = [join.weight * coef for join, (coef, _) in zip(joins, classifiers, strict=True)]
+    slope = float(np.mean([join.slope for join in joins]))
+    return PictureModel(slope, float(np.mean(offsets)), np.mean(coefs, axis=0))
 
 
 def _are_enough(shows: Flags, group: Index) -> bool:
@@ -164,6 +174,20 @@ def _classifier(features: Float64, shows: Flags) -> tuple[Float64, float]:
     return coef, float(model.intercept_[0] - mean @ coef)
 
 
+@dataclass(frozen=True, eq=False)
+class _Pictures:
+    """Pictures with their best windows' scores, those of whole pictures, labels, parts of a group, and folds, (n,)."""
+
+    best: Float64
+    whole: Float64
+    shows: Flags
+    parts: Float64
+    fold: Index
+
+    def among(self, rows: Flags) -> "_Pictures":
+        return _Pictures(*(column[rows] for column in vars(self).values()))
+
+
 class _Join(NamedTuple):
     """The logit of two scores."""
 
@@ -171,29 +195,57 @@ class _Join(NamedTuple):
     weight: float
     offset: float
 
-    def logits(self, best: Float64, picture_scores: Float64) -> Float64:
-        return self.slope * best + self.weight * picture_scores + self.offset
+    def logits(self, pictures: _Pictures) -> Float64:
+        return np.asarray(self.slope * pictures.best + self.weight * pictures.whole + self.offset)
 
-    def losses(self, best: Float64, picture_scores: Float64, shows: Flags) -> Float64:
+    def losses(self, pictures: _Pictures) -> Float64:
         """Return the negative log-likelihoods (n,) of Platt's targets."""
-        logits = self.logits(best, picture_scores)
-        return np.asarray(np.logaddexp(0, logits) - smoothed_targets(shows) * logits)
+        logits = self.logits(pictures)
+        return np.asarray(np.logaddexp(0, logits) - smoothed_targets(pictures.shows) * logits)
 
 
-def _join(best: Float64, picture_scores: Float64, shows: Flags, parts: Float64) -> _Join:
-    """Return the logistic map of both scores, or that of the best window alone.
+def _fold_join(others: _Pictures) -> _Join:
+    """Return the join of a fold, learned on the pictures of the others.
 
-    The latter if either would count negatively, or the whole picture adds no more than one more number does by chance
-    (H. Akaike's criterion, 1974), where each picture counts as its part of a group.
+    That of the best window alone if the whole picture adds no more than one more number does by chance (H. Akaike's
+    criterion, 1974), where each picture counts as its part of a group, or if it puts no more pairs of the others in
+    order, each by a join without its own fold.
     """
-    calibration = Calibration.fit(best, np.where(shows, 1, -1))
-    alone, scores = _Join(calibration.slope, 0.0, calibration.offset), np.column_stack([best, picture_scores])
+    alone, both = _alone(others), _both(others)
+    gain = float((alone.losses(others) - both.losses(others)) @ others.parts)
+    return both if both.weight and gain > 1 and _orders_better(others) else alone
+
+
+def _orders_better(pictures: _Pictures) -> bool:
+    """Return whether joins without a picture's fold put more pairs in order than maps of best windows alone do.
+
+    True where pictures beside a fold are of one kind, which cannot tell.
+    """
+    members = [pictures.fold == number for number in np.unique(pictures.fold)]
+    if not all(0 < pictures.shows[~in_fold].sum() < (~in_fold).sum() for in_fold in members):
+        return True
+    aurocs = []
+    for learn in (_both, _alone):
+        logits = np.empty(len(pictures.best))
+        for in_fold in members:
+            logits[in_fold] = learn(pictures.among(~in_fold)).logits(pictures.among(in_fold))
+        aurocs.append(image_auroc(logits, np.where(pictures.shows, 1, -1)) or 0)
+    return aurocs[0] > aurocs[1]
+
+
+def _alone(pictures: _Pictures) -> _Join:
+    """Return the logistic map of the best window's score."""
+    calibration = Calibration.fit(pictures.best, np.where(pictures.shows, 1, -1))
+    return _Join(calibration.slope, 0.0, calibration.offset)
+
+
+def _both(pictures: _Pictures) -> _Join:
+    """Return the logistic map of both scores, or that of the best window alone if either would count negatively."""
+    scores = np.column_stack([pictures.best, pictures.whole])
     mean, spread = scores.mean(axis=0), scores.std(axis=0)
     if not spread.min() > 0:
-        return alone
-    weights, intercept = logistic_weights((scores - mean) / spread, shows, 1 / _RIDGE)
+        return _alone(pictures)
+    weights, intercept = logistic_weights((scores - mean) / spread, pictures.shows, 1 / _RIDGE)
     slope, weight = (weights / spread).tolist()
     both = _Join(slope, weight, intercept - float(mean @ [slope, weight]))
-    gains = alone.losses(best, picture_scores, shows) - both.losses(best, picture_scores, shows)
-    is_better = float(gains @ parts) > 1
-    return both if slope >= 0 and weight > 0 and is_better else alone
+    return both if slope >= 0 and weight > 0 else _alone(pictures)

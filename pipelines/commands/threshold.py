@@ -36,7 +36,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
     """
     from ..context import RunContext
     from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts, tested_detections
-    from ..results.whole_pictures import NONE, learn_whole_pictures
+    from ..results.whole_pictures import learn_whole_pictures
     from ..run.groups import n_groups
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
@@ -48,8 +48,6 @@ def threshold(options: dict[str, Any]) -> Outcome:
         alone = run_verdicts(stored, tested, held_out, detectors)
         pictures = learn_whole_pictures(stored, held_out, context.reporter)
         verdicts = run_verdicts(stored, tested, held_out, detectors, pictures)
-        if not verdicts.separates_better(alone):
-            verdicts, pictures = alone, NONE
         groups = verdicts.groups(stored)
         alarm = _chosen(verdicts, groups, options["max_false_alarms"], detectors)
         alarm = replace(alarm, pictures=pictures.stored(run, detectors))

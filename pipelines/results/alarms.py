@@ -176,11 +176,6 @@ class Verdicts:
     held_out: PictureProbabilities
     tested: PictureProbabilities | None
 
-    def separates_better(self, other: "Verdicts") -> bool:
-        """Return whether they put more pairs of held-out pictures with and without a class in order than others do."""
-        own, others = (one.held_out.any_class() or {} for one in (self, other))
-        return (own.get("image_auroc") or 0) > (others.get("image_auroc") or 0)
-
     def any_class(self) -> dict[str, dict[str, float | None]]:
         """Return how well pictures of a class are separated from those of none, "held_out" and "tested" where known."""
         return {name: row for name, pictures in self.sets.items() if (row := pictures.any_class())}

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lapsvm.detection import Calibration
+from lapsvm.detection import Calibration, whole_pictures
+from lapsvm.detection.alarms import choose_threshold
 from lapsvm.detection.whole_pictures import LEAST, PictureModel, fit_picture_model
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 from lapsvm.evaluation import image_auroc
@@ -75,11 +77,50 @@ def test_probabilities_are_those_of_scikit_learn_on_the_joined_columns():
         platt(columns[fold != own], y[fold != own]).predict_proba(columns[[row]])[0, 1] for row, own in enumerate(fold)
     ]
     np.testing.assert_allclose(fitted.held_out, expected, atol=2e-4)
+
+
+def test_a_new_picture_has_the_mean_of_the_logits_of_the_folds_rules():
+    means, best, y, fold = pictures()
+    model, columns = fit_picture_model(means, best, y, fold).model, np.column_stack([best, slow_scores(means, y, fold)])
     new, scores, *_ = pictures(seed=1)
-    final = platt(columns, y).predict_proba(
-        np.column_stack([scores, classifier(means, y).decision_function(new)])
-    )[:, 1]  # fmt: skip
-    np.testing.assert_allclose(fitted.model.probability(scores, new @ fitted.model.coef), final, atol=2e-4)
+    rules = []
+    for own in np.unique(fold):
+        rows = fold != own
+        whole = classifier(means[rows], y[rows]).decision_function(new)
+        rules.append(platt(columns[rows], y[rows]).decision_function(np.column_stack([scores, whole])))
+    found = model.slope * scores + new @ model.coef + model.offset
+    np.testing.assert_allclose(found, np.mean(rules, axis=0), atol=5e-3)
+
+
+def test_new_good_pictures_alarm_as_seldom_as_promised_where_little_is_to_see():
+    """The logits of a classifier of all pictures would be 1.2 times as wide in new pictures, and .14 would alarm."""
+    shares, spreads = [], []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        y, fold = np.repeat([-1, 1], 30), np.tile([1, 2, 3], 20)
+        means, best, new = rng.normal(size=(60, 100)), rng.normal(size=60) + 0.3 * (y > 0), rng.normal(size=(600, 100))
+        means[y > 0, :5] += 0.4
+        fitted = fit_picture_model(means, best, y, fold)
+        if fitted is not None:
+            found, held_out = fitted.model.probability(rng.normal(size=600), new @ fitted.model.coef), fitted.held_out
+            shares.append(np.mean(found >= choose_threshold(held_out[y < 0], 0.1)))
+            spreads.append(logit(found).std() / logit(held_out[y < 0]).std())
+    assert len(shares) > 12
+    assert np.mean(shares) < 0.1 + 2 * np.std(shares) / np.sqrt(len(shares))
+    assert 0.7 < np.mean(spreads) < 1
+
+
+def test_a_whole_picture_counts_only_where_pairs_of_the_other_folds_gain(monkeypatch):
+    rows = pictures(surface=0.35)
+    counted = fit_picture_model(*rows)
+    monkeypatch.setattr(whole_pictures, "_orders_better", lambda _: False)
+    assert counted is not None
+    assert fit_picture_model(*rows) is None
+
+
+def test_two_folds_decide_by_the_gain_alone():
+    means, best, y, fold = pictures()
+    assert fit_picture_model(means, best, y, fold % 2) is not None
 
 
 def test_what_all_windows_show_a_little_is_told_better_than_by_the_best_one():

@@ -9,8 +9,6 @@ import pytest
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.results import alarms as of_run
 from lapsvm.pipelines.results.alarms import (
-    PictureProbabilities,
-    Verdicts,
     calibrated_detectors,
     known_held_out,
     run_verdicts,
@@ -135,20 +133,8 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
             assert f"{row['image_auroc']:.3f} [{known['low']:.3f}, {known['high']:.3f}]" in said
 
 
-def test_verdicts_count_whole_pictures_only_where_held_out_pairs_gain():
-    def verdicts(*best):
-        shown = np.array([[1], [1], [-1], [-1]])
-        return Verdicts(PictureProbabilities(("a",), np.array(best)[:, None], shown, tuple("wxyz")), None)
-
-    worse, equal, better = verdicts(0.3, 0.9, 0.4, 0.5), verdicts(0.9, 0.45, 0.4, 0.5), verdicts(0.6, 0.9, 0.4, 0.5)
-    assert better.separates_better(equal)
-    assert equal.separates_better(worse)
-    assert not worse.separates_better(equal)
-    assert not equal.separates_better(equal)
-
-
-def test_what_separates_worse_is_left_out(run, command, monkeypatch):
-    monkeypatch.setattr(Verdicts, "separates_better", lambda *_: False)
+def test_what_orders_no_more_pairs_of_the_other_folds_is_left_out(run, command, monkeypatch):
+    monkeypatch.setattr(second, "_orders_better", lambda _: False)
     result = command("threshold", "--out", run)
     assert "best windows alone decide: whole pictures add nothing" in result.out
     content = json.loads((run / "models/threshold.json").read_text())
