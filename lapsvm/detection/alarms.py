@@ -1,18 +1,12 @@
 """When a picture raises an alarm: the probability from which it counts as one with a defect, and its file.
 
 A picture alarms if a class does, so what counts is the highest of its classes' probabilities: each is that of the best
-window, or of best window and whole picture together (`whole_pictures`). Of n held-out pictures
-without a class, the threshold lies just above the one that floor(share (n + 1)) - 1 exceed. A new picture is as likely
-to have any rank among them, so it alarms with at most the wanted probability, whatever the models and their
-calibrations are worth: a conformal quantile (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random
-World, 2005). With n pictures no rate below 1 / (n + 1) can be promised.
-
-Of pictures in groups, as several of one product, n is the number of groups, and a picture counts as its share of its
-group: the promise is that of a picture of a new group (Y. Lee, R. F. Barber and R. Willett, Distribution-free Inference
-with Hierarchical Data, 2023).
+window, or of best window and whole picture together (`whole_pictures`). The threshold lies just above the probability
+of one of n held-out pictures without a class, so high that few of these reach it: `promises` says how few, whatever the
+models and their calibrations are worth. The scores are of models that did not see the picture, and new pictures are
+taken to be like these.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,15 +19,21 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Index, as_floats, as_groups, as_number
 from lapsvm.detection.detector import Detector
+from lapsvm.detection.promises import Promise, least_share
+from lapsvm.detection.scoring import recorded_scoring
+from lapsvm.detection.threshold_file import FORMAT, VERSION, read_threshold, signed
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, ModelFileError, ShapeError
-from lapsvm.evaluation.intervals import LEVEL, clopper_pearson, effective_number
-from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
+from lapsvm.evaluation.intervals import LEVEL, clopper_pearson, effective_number, share_by_group
+from lapsvm.features import settings_difference
+from lapsvm.files import NOT_PARSED
 
 FILE = "threshold.json"
 """The name of the file, beside those of the models."""
-FORMAT, VERSION = "lapsvm threshold", 2
-_KNOWN = 1, VERSION  # the first knew best windows alone
+__all__ = [
+    "FILE", "OK", "AlarmThreshold", "PictureVerdict", "Promise", "Share", "choose_threshold", "least_share",
+    "model_hash",
+]  # fmt: skip
 OK = "ok"
 """What a picture without an alarm is called."""
 _SHARES = ("held_out", "tested")  # attributes of `AlarmThreshold`
@@ -77,38 +77,59 @@ class Share:
     alarms, of : int
     independent : float, optional
         So many pictures on their own would tell as much, where some are in groups.
+    share : float, optional
+        The share in which each group counts the same, where groups are what counts; by default that of the pictures.
     """
 
     alarms: int
     of: int
     independent: float | None = None
+    share: float | None = None
 
     @classmethod
-    def among(cls, alarms: ArrayLike, groups: ArrayLike) -> Self:
-        """Return the share of pictures that alarm (n,), which are in groups (n,)."""
+    def among(cls, alarms: ArrayLike, groups: ArrayLike, by_picture: bool = False) -> Self:
+        """Return the share of pictures that alarm (n,), which are in groups (n,).
+
+        Each group counts the same, as in the promise, and as one picture would. The interval holds also where the
+        threshold was chosen on these pictures, whatever the sizes of the groups.
+
+        With `by_picture` each picture counts the same, and groups count by how they vary, which is more. Such an
+        interval holds at thresholds that were chosen without these pictures alone: otherwise a small group alarms, and
+        its small part of all passes for precision.
+        """
         flags = np.asarray(alarms, bool)
         group, sizes = _checked_groups(groups, len(flags))
-        alone = len(sizes) == len(flags)
-        return cls(int(flags.sum()), len(flags), None if alone else effective_number(flags, group, sizes))
+        if len(sizes) == len(flags):
+            return cls(int(flags.sum()), len(flags))
+        if by_picture:
+            return cls(int(flags.sum()), len(flags), effective_number(flags, group, sizes))
+        return cls(int(flags.sum()), len(flags), float(len(sizes)), share_by_group(flags, group, sizes))
 
     @property
     def interval(self) -> tuple[float, float]:
         """The interval of the share at 95 %: C. J. Clopper and E. S. Pearson (1934), of any share for no picture."""
         if self.independent is None:
             return clopper_pearson(self.alarms, self.of)
-        return clopper_pearson(self.independent * self.alarms / self.of, self.independent)
+        share = self.alarms / self.of if self.share is None else self.share
+        return clopper_pearson(self.independent * share, self.independent)
 
     def row(self) -> dict[str, Any]:
         """Return the entry of the file."""
         low, high = self.interval
-        known = {} if self.independent is None else {"independent": self.independent}
+        known = {name: getattr(self, name) for name in ("independent", "share") if getattr(self, name) is not None}
         return {"alarms": self.alarms, "of": self.of, "low": low, "high": high, **known}
 
-    def __str__(self) -> str:
+    @property
+    def count(self) -> str:
+        """The numbers for a table, with the share by group where groups are what counts."""
         if not self.of:
             return "none"
+        by_group = "" if self.share is None else f", {100 * self.share:.1f} % by group"
+        return f"{self.alarms:,} of {self.of:,}{by_group}"
+
+    def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.alarms:,} of {self.of:,} ({100 * low:.1f} to {100 * high:.1f} %)"
+        return f"{self.count} ({100 * low:.1f} to {100 * high:.1f} %)" if self.of else self.count
 
 
 @dataclass(frozen=True)
@@ -128,6 +149,11 @@ class AlarmThreshold:
         of the test set, if there are any.
     pictures : mapping of class name to PictureModel
         What makes a class's probability of best window and whole picture; for other classes the best window decides.
+    confidence : float, optional
+        Of the promise at this threshold; without it the promise is on average.
+    scoring : mapping, optional
+        What decided the scores beside the models (`lapsvm.detection.scoring`). None, as in files of versions 1 and 2:
+        what the models record.
     """
 
     probability: float
@@ -136,6 +162,15 @@ class AlarmThreshold:
     held_out: Mapping[str, Share] = field(default_factory=dict)
     tested: Mapping[str, Share] = field(default_factory=dict)
     pictures: Mapping[str, PictureModel] = field(default_factory=dict)
+    confidence: float | None = None
+    scoring: Mapping[str, Any] | None = None
+
+    @property
+    def promise(self) -> str:
+        """The sentence that says what is promised of new good pictures."""
+        good = self.held_out.get(OK)
+        in_groups = good is not None and good.independent is not None
+        return Promise(self.max_false_alarms, self.confidence).sentence(in_groups)
 
     def verdict(self, probabilities: Mapping[str, float]) -> PictureVerdict:
         """Return what is said of a picture, by the probability of each class in it; of none it is ok."""
@@ -150,6 +185,19 @@ class AlarmThreshold:
             for detector in detectors
         )
 
+    def scoring_difference(self, detector: Detector, used: Mapping[str, Any] | None = None) -> str:
+        """Return what decided the scores and differs in a prediction, for a sentence; "" if nothing does.
+
+        Parameters
+        ----------
+        detector : Detector
+            One of those that it fits.
+        used : mapping, optional
+            `lapsvm.detection.scoring.used_scoring`; by default what the detector records.
+        """
+        known = self.scoring if self.scoring is not None else recorded_scoring(detector)
+        return settings_difference(known, recorded_scoring(detector) if used is None else used)
+
     def _knows(self, detector: Detector) -> bool:
         """Return whether the picture model of a class, if there is one, is of the detector's features."""
         model = self.pictures.get(detector.class_name)
@@ -162,10 +210,11 @@ class AlarmThreshold:
         pictures = {name: model.as_json() for name, model in self.pictures.items()}
         content = {
             "format": FORMAT, "version": VERSION, "probability": self.probability,
-            "max_false_alarms": self.max_false_alarms, "models": dict(self.models), **shares, "classes": scores,
-            "level": LEVEL, "pictures": pictures,
+            "max_false_alarms": self.max_false_alarms, "confidence": self.confidence, "promise": self.promise,
+            "models": dict(self.models), **shares, "classes": scores, "level": LEVEL, "scoring": self.scoring,
+            "pictures": pictures,
         }  # fmt: skip
-        return json.dumps(content, indent=1) + "\n"
+        return signed(content)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -179,23 +228,38 @@ class AlarmThreshold:
             If it is damaged, of another kind, or of a version that is not known.
         """
         try:
-            content = json.loads(read_regular(path, "threshold", SMALL_FILE))
-            if content["format"] != FORMAT or content["version"] not in _KNOWN:
-                raise ValueError(f"it must be {FORMAT!r} of version {' or '.join(map(str, _KNOWN))}")
-            probability, share = (as_number(name, content[name]) for name in ("probability", "max_false_alarms"))
-            if not (0 <= probability < math.inf and 0 < share < 1):
-                raise ValueError(f"it must have a probability and a share, got {probability} and {share}")
-            models = {str(name): str(digest) for name, digest in content["models"].items()}
-            held_out, tested = ({key: _share(row) for key, row in content[name].items()} for name in _SHARES)
-            stored = content["pictures"] if content["version"] == VERSION else {}
-            pictures = {str(name): PictureModel.from_json(row) for name, row in stored.items()}
+            return cls._of(read_threshold(path))
         except (*NOT_PARSED, InputError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(f"threshold {path} is damaged or of another version: {error}.") from None
-        return cls(probability, share, models, held_out, tested, pictures)
+            raise ModelFileError(
+                f"threshold {path} is damaged or of another version: {error}; lapsvm threshold makes it again, and "
+                "without the file pictures get no verdict."
+            ) from None
+
+    @classmethod
+    def _of(cls, content: Mapping[str, Any]) -> Self:
+        """Return the threshold of a file's content; errors of `load` for values that are none."""
+        version = content["version"]
+        probability = as_number("probability", content["probability"])
+        if not 0 <= probability < math.inf:
+            raise ValueError(f"it must have a probability, got {probability}")
+        promise = Promise(as_number("max_false_alarms", content["max_false_alarms"]), content.get("confidence"))
+        models = {str(name): str(digest) for name, digest in content["models"].items()}
+        held_out, tested = ({key: _share(row) for key, row in content[name].items()} for name in _SHARES)
+        stored = content["pictures"] if version > 1 else {}
+        pictures = {str(name): PictureModel.from_json(row) for name, row in stored.items()}
+        scoring = content["scoring"] if version == VERSION else None
+        if not isinstance(scoring, Mapping | None):
+            raise ValueError(f"it must say what decided the scores, got {scoring!r}")
+        return cls(probability, promise.share, models, held_out, tested, pictures, promise.confidence, scoring)
 
 
-def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: ArrayLike | None = None) -> float:
-    """Return the least probability of an alarm that keeps the share of false ones.
+def choose_threshold(
+    probabilities: ArrayLike,
+    max_false_alarms: float,
+    groups: ArrayLike | None = None,
+    confidence: float | None = None,
+) -> float:
+    """Return the least probability of an alarm that keeps a promise on the share of false ones.
 
     Parameters
     ----------
@@ -205,29 +269,30 @@ def choose_threshold(probabilities: ArrayLike, max_false_alarms: float, groups: 
         In (0, 1).
     groups : array-like of shape (n,) of int, optional
         The group of each picture; without it each is on its own.
+    confidence : float, optional
+        In (0, 1). With it no larger share of new pictures alarms at this very threshold, with this probability; without
+        it none does on average over draws of the n pictures.
 
     Returns
     -------
     float
-        At most floor(`max_false_alarms` (n + 1)) - 1 of the pictures have this probability or a higher one. It may lie
-        above 1, where no picture alarms. In groups a picture counts as 1 over the number of those in its group, and n
-        is the number of groups.
+        At most floor(`max_false_alarms` (n + 1)) - 1 of the pictures have this probability or a higher one; fewer with
+        a confidence (`lapsvm.detection.promises`). It may lie above 1, where no picture alarms. In groups a picture
+        counts as 1 over the number of those in its group, and n is the number of groups.
 
     Raises
     ------
     InputError, ShapeError
-        If the share is not in (0, 1), so many pictures promise none that is so small, or groups do not fit.
+        If a share is not in (0, 1), so many pictures promise none that is so small, or groups do not fit.
     """
     values = as_floats("probabilities", probabilities, 1)
-    share = as_number("the share of false alarms", max_false_alarms)
-    if not 0 < share < 1:
-        raise InputError(f"the share of false alarms must be above 0 and below 1, got {share}.")
+    promise = Promise(as_number("the share of false alarms", max_false_alarms), confidence)
     group, sizes = _checked_groups(np.arange(len(values)) if groups is None else groups, len(values))
-    budget = share * (len(sizes) + 1) - 1 + 1e-9  # 0.05 of 20 pictures is 1
-    if budget < 0:
-        raise InputError(_too_few(share, len(sizes), len(values)))
+    in_groups = len(sizes) < len(values)
+    promise.check(len(sizes), in_groups)
     order = np.argsort(values)[::-1]
-    beyond = int(np.searchsorted(np.cumsum(1 / sizes[group[order]]), budget, side="right"))
+    counted = np.cumsum(1 / sizes[group[order]])
+    beyond = int(np.searchsorted(counted, promise.budget(len(sizes), in_groups), side="right"))
     return float(np.nextafter(values[order[min(beyond, len(order) - 1)]], np.inf))
 
 
@@ -237,25 +302,6 @@ def _checked_groups(groups: ArrayLike, n: int) -> tuple[Index, Index]:
     if len(group) != n:
         raise ShapeError(f"groups must have one entry per picture, {n:,}, got {len(group):,}.")
     return group, sizes
-
-
-def _too_few(share: float, n_groups: int, n: int) -> str:
-    """Return the sentence about pictures that promise no share of false alarms that is so small."""
-    needed = math.ceil(1 / share - 1e-9) - 1
-    of = "held-out pictures of no class" if n_groups == n else "groups of held-out pictures of no class"
-    return (
-        f"a share of false alarms of {share:g} needs {needed:,} {of}, "
-        f"got {n_groups:,}, which promise {least_share(n_groups):g} at best."
-    )
-
-
-def least_share(count: int) -> float:
-    """Return the least share of false alarms that so many pictures or groups promise, up to three digits or more.
-
-    It is rounded up: rounded down it would be refused.
-    """
-    digits = 10.0 ** (2 + len(str(count + 1)))
-    return math.ceil(digits / (count + 1) - 1e-9) / digits
 
 
 def model_hash(detector: Detector) -> str:
@@ -283,4 +329,7 @@ def _share(row: Mapping[str, Any]) -> Share:
     independent = row.get("independent")
     if independent is not None and not 0 < (independent := as_number("independent", independent)) <= of:
         raise ValueError(f"independent must be a number of pictures, got {independent!r} of {of!r}")
-    return Share(alarms, of, independent)
+    share = row.get("share")
+    if share is not None and not (independent and 0 <= (share := as_number("share", share)) <= 1):
+        raise ValueError(f"share must be that of groups, got {share!r}")
+    return Share(alarms, of, independent, share)

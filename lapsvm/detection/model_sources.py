@@ -13,6 +13,7 @@ from lapsvm.arrays import as_number
 from lapsvm.detection.alarms import FILE, AlarmThreshold
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.scoring import DETECTION, SEARCHED
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
 from lapsvm.features import Extractor, recorded_description, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
@@ -21,7 +22,6 @@ from lapsvm.texts.reading import read_toml
 from lapsvm.windows.proposals import WINDOWS_VERSION
 
 MODEL_SUFFIX = ".safetensors"
-DETECTION = "detection"  # the entry of a detector's provenance with the fields of `DetectSettings`
 _FILE, _IMPORTED = "file", "imported"  # windows of other programs, which new pictures have not
 _EXAMPLE = np.array([1.0, 0.0]), np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
 
@@ -93,9 +93,8 @@ def stored_alarm(detectors: Sequence[Detector], files: Sequence[Path]) -> AlarmT
 
     Raises ModelFileError if it is damaged.
     """
-    folders = {file.parent for file in files}
-    path = next(iter(folders)) / FILE
-    if len(folders) > 1 or not path.is_file():
+    path = _threshold_file(files)
+    if path is None:
         return None
     alarm = AlarmThreshold.load(path)
     if alarm.fits(detectors):
@@ -104,6 +103,43 @@ def stored_alarm(detectors: Sequence[Detector], files: Sequence[Path]) -> AlarmT
         f"threshold {path} was chosen for other models and is not used; run lapsvm threshold again.", stacklevel=3
     )
     return None
+
+
+def _threshold_file(files: Sequence[Path]) -> Path | None:
+    folders = {file.parent for file in files}
+    path = next(iter(folders)) / FILE
+    return path if len(folders) == 1 and path.is_file() else None
+
+
+def alarm_for(
+    alarm: AlarmThreshold | None,
+    detectors: Sequence[Detector],
+    files: Sequence[Path],
+    used: Sequence[Mapping[str, Any]],
+) -> AlarmThreshold | None:
+    """Return the threshold if it was chosen on scores by what is used; warn, and return None, if it was not.
+
+    `used` has the result of `lapsvm.detection.scoring.used_scoring` for each detector. A threshold of an earlier
+    version counts whole pictures so that more good ones may alarm than it promises, which is said.
+    """
+    if alarm is None:
+        return None
+    pairs = zip(detectors, used, strict=True)
+    difference = next(filter(None, (alarm.scoring_difference(*pair) for pair in pairs)), "")
+    if difference:
+        warnings.warn(
+            f"threshold {_threshold_file(files)} was chosen with {difference} and is not used: pictures get no "
+            "verdict. Predict as the models record, or train and run lapsvm threshold with these settings.",
+            stacklevel=3,
+        )
+        return None
+    if alarm.scoring is None and alarm.pictures:
+        warnings.warn(
+            f"threshold {_threshold_file(files)} is of an earlier version, by which more good pictures may alarm than "
+            "it promises; run lapsvm threshold again.",
+            stacklevel=3,
+        )
+    return alarm
 
 
 def proposal_settings(detector: Detector, file: Path, method: str | None) -> ProposalSettings:
@@ -128,7 +164,7 @@ def proposal_settings(detector: Detector, file: Path, method: str | None) -> Pro
     recorded = {name: windows[name] for name in known if name in windows}  # windows of a file have no mode
     settings = ProposalSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
     version = windows.get("version")
-    is_searched = settings.method == source and source in ("selective_search", "mixed")
+    is_searched = settings.method == source and source in SEARCHED
     if is_searched and version != WINDOWS_VERSION:
         warnings.warn(
             f"model {file} was trained on windows of version {version} of {source}, predict proposes those of version "

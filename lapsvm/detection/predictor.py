@@ -17,6 +17,7 @@ from lapsvm.detection.picture_scores import Detected
 from lapsvm.detection.prepared import PreparedWindows, as_pixels, prepare_windows, propose_and_prepare, window_scores
 from lapsvm.detection.score_maps import ScoreMap
 from lapsvm.detection.scored_picture import ScoredPicture
+from lapsvm.detection.scoring import used_scoring
 from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
@@ -79,7 +80,8 @@ class Predictor:
     ) -> Self:  # fmt: skip
         """Open the models of a run, with the windows, features and detection that they record.
 
-        A threshold that ``lapsvm threshold`` has stored beside them is used if it was chosen for them.
+        A threshold that ``lapsvm threshold`` has stored beside them is used if it was chosen for them, and by the
+        windows, seed, features and settings of scores that are used here; a warning says where it is not.
 
         Parameters
         ----------
@@ -127,8 +129,10 @@ class Predictor:
         opened = model_sources.open_model_extractor(first, files[0], texts, device)
         changes = {"max_detections": max_detections, **detection}
         rules = [model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
-        recorded = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
-        return cls(detectors, opened, proposals, recorded, rules, threshold, alarm)
+        chosen = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
+        used = [used_scoring(proposals, chosen, opened, rule) for rule in rules]
+        alarm = model_sources.alarm_for(alarm, detectors, files, used)
+        return cls(detectors, opened, proposals, chosen, rules, threshold, alarm)
 
     def __call__(self, picture: Picture) -> dict[str, Detected]:
         """Return the boxes of every class in a picture.

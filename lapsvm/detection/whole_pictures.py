@@ -213,10 +213,10 @@ def _fold_join(others: _Pictures) -> _Join:
     """
     alone, both = _alone(others), _both(others)
     gain = float((alone.losses(others) - both.losses(others)) @ others.parts)
-    return both if both.weight and gain > 1 and _orders_better(others) else alone
+    return both if both.weight and gain > 1 and orders_better(others) else alone
 
 
-def _orders_better(pictures: _Pictures) -> bool:
+def orders_better(pictures: _Pictures) -> bool:
     """Return whether joins without a picture's fold put more pairs in order than maps of best windows alone do.
 
     True where pictures beside a fold are of one kind, which cannot tell.

@@ -108,6 +108,15 @@ def wilson(share: float, inverse: float) -> tuple[float, float]:
     return max(0.0, (centre - half) / (1 + inverse)), min(1.0, (centre + half) / (1 + inverse))
 
 
+def share_by_group(hits: NDArray[np.bool_], group: Index, sizes: Index) -> float:
+    """Return the share of hits in which each group counts the same: the mean over groups of a group's share.
+
+    The parameters are those of `effective_number`. Of G groups the share varies no more than that of G independent
+    pictures, whatever the groups' sizes, so `clopper_pearson` of its G-fold of G holds; (0, 1) of no group.
+    """
+    return float((np.bincount(group, hits, len(sizes)) / sizes).mean()) if len(sizes) else 0.0
+
+
 def effective_groups(groups: ArrayLike) -> float:
     """Return the number of equal groups that are as many as these: n^2 over the sum of squared sizes (L. Kish, 1965).
 

@@ -17,7 +17,6 @@ _CAPTION = (
     "Image AUROC is the share of pairs of a picture with and one without the defect in the right order; .5 is chance. "
     "The last row asks whether a picture shows any defect. "
 )
-_NEW = "new good pictures like those of training do"
 _MASKS = (
     "Pixel AUROC is the same share for the pixels of the score maps; PRO counts every region of a mask the same. "
     "Pointing is the share of pictures whose box has its middle in the box around a region, or whose map is largest in "
@@ -83,17 +82,11 @@ def _interval(known: Mapping[str, float] | None) -> str:
 
 
 def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
-    """Return the threshold, what it was chosen for, and what it does to good pictures, with an interval.
+    """Return the threshold, what it promises, and what it does to good pictures, with an interval.
 
     A last sentence names the classes for which whole pictures count, because other figures are of best boxes alone.
     """
-    good = alarm.held_out.get(OK)
-    grouped = good is not None and good.independent is not None
-    new = "good pictures of new groups do, where each group counts the same" if grouped else _NEW
-    rule = (
-        f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. It was chosen so that at most "
-        f"{100 * alarm.max_false_alarms:g} % of {new}."
-    )
+    rule = f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. {alarm.promise}"
     shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
     counts = [f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of]
     note = (
@@ -109,6 +102,8 @@ def _alarm_table(alarm: AlarmThreshold) -> FigureTable:
     kinds = [kind for kind in alarm.held_out if kind != OK]
     rows = tuple((kind, _share_cells(parts, kind)) for kind in kinds)
     caption = "Pictures that raise an alarm, with intervals at 95 %: those of a defect should, good ones should not."
+    if any(of[OK].share is not None for of in parts.values() if OK in of):
+        caption += " Of good pictures the share and its interval count each group the same, as the promise does."
     return FigureTable("Alarms", "", caption, tuple(parts), rows, _share_cells(parts, OK), "good pictures")
 
 
@@ -120,4 +115,4 @@ def _share_cell(share: Share | None) -> Cell:
     if share is None or not share.of:
         return Cell("none")
     low, high = share.interval
-    return Cell(f"{share.alarms:,} of {share.of:,}", f"{100 * low:.1f} to {100 * high:.1f} %")
+    return Cell(share.count, f"{100 * low:.1f} to {100 * high:.1f} %")

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from lapsvm.catalog import ImageRecord, pixel_hash
-from lapsvm.detection import Detector
+from lapsvm.detection import AlarmThreshold, Detector
 from lapsvm.errors import DataError, LapsvmError, ShardError
 from lapsvm.features import load_projection, read_header
 from lapsvm.files import read_regular
@@ -44,6 +44,8 @@ def signed_checks(run: RunFolder) -> Iterator[FileCheck]:
         yield run.projection, load_projection
     if run.normal_map.is_file():
         yield run.normal_map, partial(read_model, kind=FORMAT, version=VERSION)
+    if run.threshold_file.is_file() and run.files.lists(run.threshold_file):
+        yield run.threshold_file, AlarmThreshold.load
     kinds = (
         (run.first_models, Detector.load),
         (run.models, Detector.load),
@@ -148,6 +150,8 @@ def _hashes(path: Path) -> dict[str, str] | None:
 
 def made_by(run: RunFolder, path: Path) -> str:
     """Return the verb that makes a file of a run."""
+    if path == run.threshold_file:
+        return "threshold"
     name = path.relative_to(run.path).parts[0]
     settings = _settings(run)
     if name == "shards" and settings.windows.method == IMPORTED:
@@ -168,6 +172,11 @@ def advice(run: RunFolder, gone: Collection[Path]) -> list[str]:
     """Return sentences on the commands that make files again which are not there; an empty list for none."""
     counts = Counter(made_by(run, path) for path in gone if path.name not in _OF_NEXT)
     notes = [f"{path} begins anew with the next command that adds to it." for path in gone if path.name in _OF_NEXT]
+    if counts.pop("threshold", 0):
+        notes.append(
+            f"lapsvm threshold --out {shlex.quote(str(run.path))} makes {run.threshold_file} again, by the same "
+            "--max-false-alarms; without it pictures get no verdict."
+        )
     if counts:
         stages = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
         first = "lapsvm import with the same files, then " if "import" in counts else ""

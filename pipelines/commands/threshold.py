@@ -18,7 +18,7 @@ BySet = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what verdicts are by ->
 if TYPE_CHECKING:
     from lapsvm.arrays import Index
     from lapsvm.detection import Detector
-    from lapsvm.detection.alarms import AlarmThreshold
+    from lapsvm.detection.alarms import AlarmThreshold, Promise
 
     from ..results.alarms import Verdicts
 
@@ -28,12 +28,16 @@ if TYPE_CHECKING:
     RUN_FOLDER,
     Option("max_false_alarms", "--max-false-alarms", float, "The largest share of pictures of no class that may raise "
            "an alarm.", default=0.05, rule=Range(0, 1, above=True, below=True)),
+    Option("confidence", "--confidence", float, "The probability with which this threshold keeps that share; by "
+           "default it is kept on average over training sets.", rule=Range(0, 1, above=True, below=True)),
 ))  # fmt: skip
 def threshold(options: dict[str, Any]) -> Outcome:
     """From which probability a picture is not ok, so that few good pictures raise a false alarm; `predict` uses it.
 
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
+    from lapsvm.detection.alarms import Promise
+
     from ..context import RunContext
     from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts, tested_detections
     from ..results.whole_pictures import learn_whole_pictures
@@ -49,7 +53,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
         pictures = learn_whole_pictures(stored, held_out, context.reporter)
         verdicts = run_verdicts(stored, tested, held_out, detectors, pictures)
         groups = verdicts.groups(stored)
-        alarm = _chosen(verdicts, groups, options["max_false_alarms"], detectors)
+        promise = Promise(options["max_false_alarms"], options["confidence"])
+        alarm = _chosen(verdicts, groups, promise, detectors)
         alarm = replace(alarm, pictures=pictures.stored(run, detectors))
         text = alarm.as_text(list(detectors.values()))
         run.write(run.threshold_file, text)
@@ -69,21 +74,27 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
 
 def _chosen(
-    verdicts: "Verdicts", groups: "Mapping[str, Index]", wanted: float, detectors: "Mapping[str, Detector]"
+    verdicts: "Verdicts", groups: "Mapping[str, Index]", promise: "Promise", detectors: "Mapping[str, Detector]"
 ) -> "AlarmThreshold":
-    """Return the threshold that at most the wanted share of pictures of no class reach, and what reaches it."""
+    """Return the threshold that keeps the promise for pictures of no class, and what reaches it."""
     from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
+    from lapsvm.detection.scoring import recorded_scoring
 
     known = verdicts.held_out
     if not known.is_ok.any():
         raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
     try:
-        probability = choose_threshold(known.best[known.is_ok], wanted, groups["held_out"][known.is_ok])
+        good = known.best[known.is_ok], promise.share, groups["held_out"][known.is_ok]
+        probability = choose_threshold(*good, promise.confidence)
     except InputError as error:
         raise OptionError(f"option --max-false-alarms: {error}") from None
     hashes = {name: model_hash(detector) for name, detector in detectors.items()}
     shares = {name: pictures.shares(probability, groups[name]) for name, pictures in verdicts.sets.items()}
-    return AlarmThreshold(probability, wanted, hashes, shares["held_out"], shares.get("tested", {}))
+    scoring = recorded_scoring(next(iter(detectors.values())))
+    return AlarmThreshold(
+        probability, promise.share, hashes, shares["held_out"], shares.get("tested", {}),
+        confidence=promise.confidence, scoring=scoring,
+    )  # fmt: skip
 
 
 _FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
@@ -98,17 +109,9 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
     columns = {"held out": alarm.held_out, **({"test set": alarm.tested} if alarm.tested else {})}
     titles = {kind: "of no class" if kind == OK else kind for kind in alarm.held_out}
     rows = [[title, *(str(of.get(kind, "none")) for of in columns.values())] for kind, title in titles.items()]
-    count, most = alarm.held_out[OK].of, f"at most {100 * alarm.max_false_alarms:g} %"
-    promise = f"of new pictures like the {count:,} of no class {most} will ({count:,} can promise"
-    if n_groups < count:
-        promise = (
-            f"of pictures of new groups like the {n_groups:,} of no class {most} will, where each group counts the "
-            f"same ({n_groups:,} groups can promise"
-        )
-    rule = (
-        f"a picture raises an alarm if a class has a probability of at least {alarm.probability:.3g}; {promise} "
-        f"{100 * least_share(n_groups):g} % or more)"
-    )
+    of = f"{n_groups:,} groups" if n_groups < alarm.held_out[OK].of else f"{n_groups:,}"
+    least = f"{of} can promise {100 * least_share(n_groups, alarm.confidence):g} % or more"
+    rule = f"a picture raises an alarm from a probability of {alarm.probability:.3g} on. {alarm.promise} ({least})"
     print_rows("pictures that raise an alarm, with intervals at 95 %", ["pictures", *columns], rows, rule,
                has_means=False)  # fmt: skip
 

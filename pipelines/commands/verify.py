@@ -1,4 +1,4 @@
-"""`lapsvm verify`: every byte of shards, models, projection and normal map is compared with its checksum."""
+"""`lapsvm verify`: every byte of shards, models, threshold, projection and normal map is compared with its checksum."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,15 +59,20 @@ def verify(options: dict[str, Any]) -> Outcome:
                 removed.append(path)
         for sentence in advice(run, gone) if repair else ():
             say(sentence)
+
+    def maker(paths: Sequence[Path]) -> str:
+        return "threshold" if set(paths) == {run.threshold_file} else "run"
+
     out, n_intact = ("--out", str(run.path.resolve())), len(jobs) - len(failures)
-    again = ("lapsvm", "run", *out) if removed or lost else ()
+    again = ("lapsvm", maker([*removed, *lost]), *out) if removed or lost else ()
     outcome = Outcome({}, _figures(n_intact, failures, lost, removed), again)
     if len(failures) > len(removed):
         removal = ("lapsvm", "verify", *out, *(["--pictures"] if pictures else []), "--remove")
         give(outcome if remove else replace(outcome, next_words=removal))
         kinds = "damaged, or made from other pictures" if pictures else "damaged"
         count = f"{len(failures)} of {len(jobs)} files are {kinds}, the first is {failures[0][0]}"
-        raise ShardError(f"{count}; verify with --remove, then run again to make only these again.")
+        verb = maker([path for path, _ in failures])
+        raise ShardError(f"{count}; verify with --remove, then {verb} again to make only these again.")
     if lost and not remove:
         give(outcome)
         count = f"{len(lost)} of {len(lost) + len(jobs)} files are not there, the first is {lost[0]}"

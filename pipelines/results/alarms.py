@@ -80,10 +80,13 @@ class PictureProbabilities:
         return interval_row(figures)
 
     def shares(self, probability: float, groups: Index) -> dict[str, Share]:
-        """Return how many pictures, in groups (n,), alarm at a threshold: of no class under "ok", and of each class."""
+        """Return how many pictures, in groups (n,), alarm at a threshold: of no class under "ok", and of each class.
+
+        Of those of no class each group counts the same, as in the promise.
+        """
         alarms = self.best >= probability
         kinds = {OK: self.is_ok, **{name: self.shown[:, row] == 1 for row, name in enumerate(self.classes)}}
-        return {name: Share.among(alarms[rows], groups[rows]) for name, rows in kinds.items()}
+        return {name: Share.among(alarms[rows], groups[rows], by_picture=name != OK) for name, rows in kinds.items()}
 
 
 def calibrated_detectors(stored: StoredRun) -> dict[str, Detector]:
@@ -219,16 +222,21 @@ def run_verdicts(
 
 
 def stored_threshold(run: RunFolder, reporter: Reporter, detectors: Mapping[str, Detector]) -> AlarmThreshold | None:
-    """Return the threshold that was chosen for the run's present models; None without one, or if it is damaged."""
+    """Return the threshold that was chosen for the run's present models; None without one, or a line says why."""
     path = run.threshold_file
     if not path.is_file():
         return None
     try:
         alarm = AlarmThreshold.load(path)
+        differences = [alarm.scoring_difference(detector) for detector in detectors.values()]
     except ModelFileError as error:
         reporter.say(f"{error} The page shows no threshold.")
         return None
-    return alarm if alarm.fits(list(detectors.values())) else None
+    if alarm.fits(list(detectors.values())) and not any(differences):
+        return alarm
+    other = next(filter(None, differences), "other models")
+    reporter.say(f"threshold {path} was chosen with {other}: the page shows none. Run lapsvm threshold again.")
+    return None
 
 
 def threshold_command(stored: StoredRun, detectors: Mapping[str, Detector]) -> str:

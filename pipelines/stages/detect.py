@@ -7,7 +7,7 @@ from typing import Any
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector, score_many
-from lapsvm.detection.model_sources import DETECTION
+from lapsvm.detection.scoring import DETECTION
 from lapsvm.features import Shard, ShardSet
 from lapsvm.settings import DetectSettings
 

@@ -113,7 +113,7 @@ def test_new_good_pictures_alarm_as_seldom_as_promised_where_little_is_to_see():
 def test_a_whole_picture_counts_only_where_pairs_of_the_other_folds_gain(monkeypatch):
     rows = pictures(surface=0.35)
     counted = fit_picture_model(*rows)
-    monkeypatch.setattr(whole_pictures, "_orders_better", lambda _: False)
+    monkeypatch.setattr(whole_pictures, "orders_better", lambda _: False)
     assert counted is not None
     assert fit_picture_model(*rows) is None
 

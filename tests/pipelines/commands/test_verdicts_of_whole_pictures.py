@@ -134,7 +134,7 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
 
 
 def test_what_orders_no_more_pairs_of_the_other_folds_is_left_out(run, command, monkeypatch):
-    monkeypatch.setattr(second, "_orders_better", lambda _: False)
+    monkeypatch.setattr(second, "orders_better", lambda _: False)
     result = command("threshold", "--out", run)
     assert "best windows alone decide: whole pictures add nothing" in result.out
     content = json.loads((run / "models/threshold.json").read_text())
