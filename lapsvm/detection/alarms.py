@@ -24,7 +24,6 @@ from lapsvm.detection.scoring import recorded_scoring
 from lapsvm.detection.threshold_file import FORMAT, VERSION, read_threshold, signed
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, ModelFileError, ShapeError
-from lapsvm.evaluation.intervals import LEVEL, clopper_pearson, effective_number, share_by_group
 from lapsvm.features import settings_difference
 from lapsvm.files import NOT_PARSED
 
@@ -97,6 +96,8 @@ class Share:
         interval holds at thresholds that were chosen without these pictures alone: otherwise a small group alarms, and
         its small part of all passes for precision.
         """
+        from lapsvm.evaluation.intervals import effective_number, share_by_group
+
         flags = np.asarray(alarms, bool)
         group, sizes = _checked_groups(groups, len(flags))
         if len(sizes) == len(flags):
@@ -108,6 +109,8 @@ class Share:
     @property
     def interval(self) -> tuple[float, float]:
         """The interval of the share at 95 %: C. J. Clopper and E. S. Pearson (1934), of any share for no picture."""
+        from lapsvm.evaluation.intervals import clopper_pearson  # prediction needs no interval
+
         if self.independent is None:
             return clopper_pearson(self.alarms, self.of)
         share = self.alarms / self.of if self.share is None else self.share
@@ -205,6 +208,8 @@ class AlarmThreshold:
 
     def as_text(self, detectors: Sequence[Detector]) -> str:
         """Return the content of the file; `detectors` add the score of each class at the threshold."""
+        from lapsvm.evaluation.intervals import LEVEL
+
         scores = {detector.class_name: {"score": _score_at(detector, self.probability)} for detector in detectors}
         shares = {name: {key: share.row() for key, share in getattr(self, name).items()} for name in _SHARES}
         pictures = {name: model.as_json() for name, model in self.pictures.items()}

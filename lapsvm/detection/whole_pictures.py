@@ -23,7 +23,6 @@ from lapsvm.arrays import Float64, Index, as_floats, as_groups, as_whole_numbers
 from lapsvm.blas import one_blas_thread
 from lapsvm.detection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 from lapsvm.errors import InputError
-from lapsvm.evaluation import image_auroc
 
 LEAST = 10
 """The groups of pictures with and without a class that must remain beside every fold; fewer teach no second model."""
@@ -221,6 +220,8 @@ def orders_better(pictures: _Pictures) -> bool:
 
     True where pictures beside a fold are of one kind, which cannot tell.
     """
+    from lapsvm.evaluation import image_auroc  # prediction needs none
+
     members = [pictures.fold == number for number in np.unique(pictures.fold)]
     if not all(0 < pictures.shows[~in_fold].sum() < (~in_fold).sum() for in_fold in members):
         return True

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
 from lapsvm.detection import AlarmThreshold, Calibration, Detector
-from lapsvm.detection.alarms import Share, choose_threshold, clopper_pearson, least_share, model_hash
+from lapsvm.detection.alarms import Share, choose_threshold, least_share, model_hash
+from lapsvm.detection.threshold_file import signed
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.errors import InputError, MissingError, ModelFileError, NotFiniteError
+from lapsvm.evaluation.intervals import clopper_pearson
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=19, max_size=120)
 SHARES = st.sampled_from([0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.9])
@@ -143,7 +145,8 @@ def test_a_threshold_fits_its_own_models_alone():
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "other"}, {"version": 3}, {"probability": "high"}, {"probability": None}, {"max_false_alarms": 0},
+        {"format": "other"}, {"version": 4}, {"confidence": 1}, {"confidence": "high"}, {"scoring": []},
+        {"probability": "high"}, {"probability": None}, {"max_false_alarms": 0},
         {"models": ["crack"]}, {"held_out": {"ok": {"alarms": 1}}}, {"tested": None}, {"probability": -1},
         {"pictures": None}, {"pictures": {"crack": {"slope": 1.0, "offset": 0.0}}},
         *({"pictures": {"crack": {"slope": 1.0, "offset": 0.0, "coef": "AACAPw=="} | wrong}} for wrong in (
@@ -153,7 +156,7 @@ def test_a_threshold_fits_its_own_models_alone():
 )  # fmt: skip
 def test_a_file_of_another_kind_is_named(tmp_path, change):
     path = tmp_path / "threshold.json"
-    path.write_text(json.dumps(json.loads(AlarmThreshold(0.3, 0.05, {}).as_text([])) | change))
+    path.write_text(signed(json.loads(AlarmThreshold(0.3, 0.05, {}).as_text([])) | change))
     with pytest.raises(ModelFileError, match=r"threshold .*threshold\.json is damaged or of another version"):
         AlarmThreshold.load(path)
 
@@ -171,15 +174,41 @@ def test_a_file_keeps_picture_models_and_fits_features_of_their_number(tmp_path)
     assert other.fits([replace(detector(), whole_coef=[1.0, 2.0, 3.0])])
 
 
-def test_a_file_of_version_1_is_that_of_best_windows(tmp_path):
+def earlier(alarm, version):
+    """Return the content that an earlier version wrote."""
+    content = json.loads(alarm.as_text([]))
+    later = ("digest", "confidence", "promise", "scoring") + (("pictures",) if version == 1 else ())
+    return {key: value for key, value in content.items() if key not in later} | {"version": version}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_earlier_version_is_read(tmp_path, version):
     path = tmp_path / "threshold.json"
-    content = json.loads(AlarmThreshold(0.3, 0.05, {"crack": "0" * 32}, {"ok": Share(1, 40)}).as_text([]))
-    del content["pictures"]
-    path.write_text(json.dumps(content | {"version": 1}))
-    assert AlarmThreshold.load(path) == AlarmThreshold(0.3, 0.05, {"crack": "0" * 32}, {"ok": Share(1, 40)})
+    alarm = AlarmThreshold(0.3, 0.05, {"crack": "0" * 32}, {"ok": Share(1, 40)})
+    content = earlier(alarm, version)
     path.write_text(json.dumps(content))
-    with pytest.raises(ModelFileError, match="pictures"):
+    assert AlarmThreshold.load(path) == alarm
+    path.write_text(json.dumps(content | {"version": 3}))
+    with pytest.raises(ModelFileError, match="not what was written"):
         AlarmThreshold.load(path)
+    path.write_text(alarm.as_text([]).replace('"version": 3', f'"version": {version}'))
+    with pytest.raises(ModelFileError, match="not what was written"):
+        AlarmThreshold.load(path)
+
+
+def test_every_changed_digit_is_found(tmp_path):
+    alarm = AlarmThreshold(0.1 + 0.2, 0.05, {"crack": "0" * 32}, {"ok": Share(1, 40)}, confidence=0.9)
+    path, text = tmp_path / "threshold.json", alarm.as_text([detector()])
+    for place in [place for place, letter in enumerate(text) if letter.isdigit()]:
+        path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+        with pytest.raises(ModelFileError, match="lapsvm threshold makes it again"):
+            AlarmThreshold.load(path)
+    for cut in range(1, len(text), 97):
+        path.write_text(text[:-cut])
+        with pytest.raises(ModelFileError, match="lapsvm threshold makes it again"):
+            AlarmThreshold.load(path)
+    path.write_bytes(text.replace("\n", "\r\n").encode())
+    assert AlarmThreshold.load(path) == alarm
 
 
 def test_what_is_no_file_is_named(tmp_path):

@@ -65,8 +65,8 @@ def test_the_threshold_stands_with_its_interval(contents):
     view = alarm_view(replace(contents, alarm=ALARM))
     assert view.sentences == alarm_sentences(ALARM) == (
         (
-            "A picture raises an alarm from a probability of 0.625 on. It was chosen so that at most 5 % of new good "
-            "pictures like those of training do."
+            "A picture raises an alarm from a probability of 0.625 on. The promise holds on average over training sets, of "
+            "the models of folds and of new pictures like these: at most 5 % of good ones raise an alarm."
         ),
         "Good pictures that raise one, by models that did not see the picture: 2 of 60 (0.4 to 11.5 %).",
         "Good pictures that raise one, on the test set: 1 of 12 (0.2 to 38.5 %).",
@@ -79,6 +79,15 @@ def test_the_threshold_stands_with_its_interval(contents):
     page = render_page(replace(contents, alarm=ALARM))
     assert "2 of 60 (0.4 to 11.5 %)" in page
     assert "not chosen" not in page
+
+
+def test_the_page_says_the_promise_of_this_threshold_and_counts_groups(contents):
+    sure = replace(ALARM, confidence=0.9, held_out=ALARM.held_out | {"ok": Share(2, 60, 20.0, 0.1)})
+    page = render_page(replace(contents, alarm=sure))
+    assert sure.promise in page
+    assert "with confidence 90 % of this threshold" in page
+    assert "2 of 60, 10.0 % by group" in page
+    assert "count each group the same, as the promise does" in page
 
 
 def test_where_no_threshold_is_chosen_the_command_stands(contents):

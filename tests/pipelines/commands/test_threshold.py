@@ -11,6 +11,8 @@ from PIL import Image
 
 from lapsvm.detection import AlarmThreshold, Detector, Predictor
 from lapsvm.detection.alarms import Share
+from lapsvm.detection.threshold_file import signed
+from lapsvm.detection.whole_pictures import PictureModel
 
 
 @pytest.fixture
@@ -68,7 +70,10 @@ def test_it_says_what_alarms_and_what_the_pictures_can_promise(mixed_up, command
     result = command("threshold", "--out", mixed_up)
     assert "of no class" in result.out
     assert "0 of 24 (0.0 to 14.2 %)" in result.out
-    assert "of new pictures like the 24 of no class at most 5 % will (24 can promise 4 % or more)" in result.out
+    promised = (
+        "holds on average over training sets, of the models of folds and of new pictures like these: at most 5 % of"
+    )
+    assert f"{promised} good ones raise an alarm. (24 can promise 4 % or more)" in " ".join(result.out.split())
     assert f"stored in {mixed_up}/models/threshold.json" in result.err
     assert "lapsvm report writes it into the page" in " ".join(result.err.split())
     assert command("threshold", "--out", mixed_up, "--quiet").out == ""
@@ -95,16 +100,16 @@ def test_pictures_of_one_product_count_as_one(product, command, refused, tmp_pat
     n_products = len({name.split("good/")[1][:-1] for name in good})
     result = command("threshold", "--out", run, "--max-false-alarms", 0.5)
     assert result.status == 0, result.err
-    groups = f"{n_products} groups can promise"
-    said = f"of pictures of new groups like the {n_products} of no class at most 50 % will, where each group counts the"
-    assert f"{said} same ({groups} 25 % or more)" in " ".join(result.out.split())
-    alarm = stored(run)
+    said, alarm = " ".join(result.out.split()), stored(run)
+    assert f"{alarm.promise} ({n_products} groups can promise 25 % or more)" in said
+    assert "new groups like these, where each group counts the same: at most 50 % of good ones" in alarm.promise
     values, _ = held_out_best(run)
     assert sum(value >= alarm.probability for value in values) == alarm.held_out["ok"].alarms > 0
-    assert alarm.held_out["ok"].independent < 24
+    assert alarm.held_out["ok"].independent == n_products
     assert alarm.tested["ok"].independent < 12
+    assert str(alarm.held_out["ok"]) in result.out
     command("report", "--out", run)
-    assert "at most 50 % of good pictures of new groups do, where each group" in (run / "page/index.html").read_text()
+    assert alarm.promise in (run / "page/index.html").read_text()
     line = refused("threshold", "--out", run, "--max-false-alarms", "0.05")
     assert f"0.05 needs 19 groups of held-out pictures of no class, got {n_products}" in line
 
@@ -123,6 +128,125 @@ def test_what_few_pictures_cannot_promise_is_refused(inspected_copy, refused):
     for share in ("0", "1", "nan"):
         line = refused("threshold", "--out", inspected_copy, "--max-false-alarms", share)
         assert "--max-false-alarms must be above 0 and below 1" in line
+
+
+def test_a_promise_of_this_threshold_is_said_everywhere(mixed_up, command):
+    result = command("threshold", "--out", mixed_up, "--max-false-alarms", 0.2, "--confidence", 0.9)
+    assert result.status == 0, result.err
+    alarm, (good, _) = stored(mixed_up), held_out_best(mixed_up)
+    assert alarm.probability == np.nextafter(good[-2], 1)  # of 24 at most one: with two .885 would be kept
+    assert alarm.confidence == 0.9
+    assert "with confidence 90 % of this threshold" in alarm.promise
+    assert f"{alarm.promise} (24 can promise 9.15 % or more)" in " ".join(result.out.split())
+    figures = json.loads(
+        command("threshold", "--out", mixed_up, "--max-false-alarms", 0.2, "--confidence", 0.9, "--json").out
+    )["figures"]
+    assert (figures["promise"], figures["confidence"]) == (alarm.promise, 0.9)
+    command("report", "--out", mixed_up)
+    assert alarm.promise in (mixed_up / "page/index.html").read_text()
+
+
+def test_too_few_pictures_for_a_confidence_are_refused_with_the_number_needed(inspected_copy, refused):
+    line = refused("threshold", "--out", inspected_copy, "--max-false-alarms", "0.05", "--confidence", "0.9")
+    assert (
+        "0.05 with confidence 0.9 needs 45 held-out pictures of no class, got 24, which promise 0.0915 at best" in line
+    )
+    assert not (inspected_copy / "models/threshold.json").exists()
+    line = refused("threshold", "--out", inspected_copy, "--confidence", "1")
+    assert "--confidence must be above 0 and below 1" in line
+
+
+OTHERWISE = {
+    "windows.method": ["--windows", "contrast"],
+    "extractor.": ["--extractor", "hog:cell=6"],
+    "detection.score_smoothing": ["--set", "detect.score_smoothing=0.25"],
+    "detection.demotion": ["--set", "detect.demotion=0.5"],
+    "windows.seed": ["--seed", "7"],
+}
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_what_changes_a_score_leaves_no_verdict_and_says_why(inspected_copy, product, command, what):
+    command("threshold", "--out", inspected_copy)
+    result = command("predict", "--model", inspected_copy, product / "test/good/003.png", *OTHERWISE[what])
+    assert result.status == 0, result.err
+    (entry,) = json.loads(result.out)
+    assert "verdict" not in entry
+    said = " ".join(result.err.split())
+    assert f"threshold.json was chosen with {what}" in said
+    assert "is not used: pictures get no verdict" in said
+
+
+@pytest.mark.parametrize(
+    "given", [["--windows", "grid"], ["--set", "detect.nms_threshold=0.5"], ["--extractor", "hog"]]
+)
+def test_what_changes_no_score_leaves_the_verdict(inspected_copy, product, command, given):
+    command("threshold", "--out", inspected_copy)
+    ask = ("predict", "--model", inspected_copy, product / "test/spot/000.png")
+    (own,), (entry,) = (json.loads(command(*ask, *more).out) for more in ((), given))
+    assert (entry["verdict"], entry["probability"]) == (own["verdict"], own["probability"])
+
+
+def test_the_predictor_and_the_page_leave_a_threshold_of_other_scores(inspected_copy, command):
+    command("threshold", "--out", inspected_copy)
+    with pytest.warns(UserWarning, match=r"windows\.method grid instead of contrast and is not used"):
+        assert Predictor.open(inspected_copy, windows="contrast").alarm is None
+    with pytest.warns(UserWarning, match=r"score_smoothing 0\.0 instead of 0\.25"):
+        assert Predictor.open(inspected_copy, score_smoothing=0.25).alarm is None
+    assert Predictor.open(inspected_copy, box_voting=0.5).alarm is not None
+    path = inspected_copy / "models/threshold.json"
+    content = json.loads(path.read_text())
+    content["scoring"]["windows"]["max_windows"] += 1
+    path.write_text(signed(content))
+    said = " ".join(command("report", "--out", inspected_copy).err.split())
+    assert "threshold.json was chosen with windows.max_windows 201 instead of 200: the page shows none" in said
+    assert "raises an alarm from a probability" not in (inspected_copy / "page/index.html").read_text()
+
+
+def test_a_threshold_of_an_earlier_version_is_of_what_the_models_record(inspected_copy, command):
+    command("threshold", "--out", inspected_copy)
+    path = inspected_copy / "models/threshold.json"
+    later = ("digest", "confidence", "promise", "scoring")
+    old = {key: value for key, value in json.loads(path.read_text()).items() if key not in later} | {"version": 2}
+    path.write_text(json.dumps(old))
+    assert Predictor.open(inspected_copy).alarm is not None
+    with pytest.warns(UserWarning, match=r"windows\.method grid instead of contrast and is not used"):
+        assert Predictor.open(inspected_copy, windows="contrast").alarm is None
+    name = next(iter(old["models"]))
+    whole = PictureModel(
+        1.0, 0.0, np.zeros(len(Detector.load(inspected_copy / f"models/{name}.safetensors").whole.coef))
+    )
+    path.write_text(json.dumps(old | {"pictures": {name: whole.as_json()}}))
+    with pytest.warns(UserWarning, match="of an earlier version, by which more good pictures may alarm"):
+        assert Predictor.open(inspected_copy).alarm is not None
+
+
+@pytest.mark.parametrize("damage", ["digit", "half"])
+def test_a_damaged_threshold_is_found_and_the_command_that_makes_it_is_named(
+    inspected_copy, product, command, refused, damage
+):
+    command("threshold", "--out", inspected_copy)
+    path = inspected_copy / "models/threshold.json"
+    text = path.read_text()
+    broken = text.replace('"of": 24', '"of": 25', 1) if damage == "digit" else text[: len(text) // 2]
+    assert broken != text
+    path.write_text(broken)
+    line = refused("predict", "--model", inspected_copy, product / "test/good/003.png")
+    assert "lapsvm threshold makes it again, and without the file pictures get no verdict" in line
+    found = command("verify", "--out", inspected_copy)
+    assert found.status == 2
+    assert "the first is" in found.err
+    assert str(path) in found.err
+    assert "then threshold again" in " ".join(found.err.split())
+    repaired = command("verify", "--out", inspected_copy, "--repair")
+    assert repaired.status == 0
+    said = " ".join(repaired.err.split())
+    assert f"lapsvm threshold --out {inspected_copy} makes {path} again" in said
+    assert "lapsvm run" not in said
+    assert not path.exists()
+    command("threshold", "--out", inspected_copy)
+    assert path.read_text() == text
+    assert command("verify", "--out", inspected_copy).status == 0
 
 
 def test_without_any_picture_of_no_class_the_folder_for_them_is_named(inspected_copy, refused):

@@ -21,6 +21,7 @@ from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.bfloat16 import as_float32
 from lapsvm.detection import AlarmThreshold, Calibration, Detected, Detector, Predictor, ScoredPicture
 from lapsvm.detection import whole_pictures as second
+from lapsvm.detection.threshold_file import signed
 from lapsvm.detection.whole_pictures import PictureModel, fit_picture_model
 from lapsvm.features import open_shards
 from lapsvm.settings import DetectSettings
@@ -159,7 +160,8 @@ def test_a_file_of_version_1_decides_by_best_windows(run, command, product):
     command("threshold", "--out", run)
     path, picture = run / "models/threshold.json", product / "test/bar/001.png"
     content = json.loads(path.read_text())
-    del content["pictures"]
+    for later in ("pictures", "digest", "confidence", "promise", "scoring"):
+        del content[later]
     path.write_text(json.dumps(content | {"version": 1, "probability": 0.01}))
     predictor = Predictor.open(run)
     best = max(found.probabilities[0] for found in replace(predictor, threshold=0)(picture).values())
@@ -172,9 +174,9 @@ def test_damaged_and_other_models_are_named(run, command, refused, product):
     content = json.loads(path.read_text())
     name, model = next(iter(content["pictures"].items()))
     short = PictureModel(1.0, 0.0, [1.0, 2.0]).as_json()
-    path.write_text(json.dumps(content | {"pictures": {name: short}}))
+    path.write_text(signed(content | {"pictures": {name: short}}))
     assert "was chosen for other models and is not used; run lapsvm threshold again" in command(*ask).err
-    path.write_text(json.dumps(content | {"pictures": {name: {**model, "coef": model["coef"][:-3]}}}))
+    path.write_text(signed(content | {"pictures": {name: {**model, "coef": model["coef"][:-3]}}}))
     assert "threshold.json is damaged or of another version" in refused(*ask)
 
 
@@ -184,7 +186,7 @@ def test_a_drawing_shows_the_best_box_of_a_picture_that_alarms_as_a_whole(run, c
     content = json.loads(path.read_text())
     for model in content["pictures"].values():
         model |= {"slope": 0.0, "offset": 30.0, "coef": PictureModel(0, 0, np.zeros(len(_coef(run)))).as_json()["coef"]}
-    path.write_text(json.dumps(content | {"probability": 0.999}))
+    path.write_text(signed(content | {"probability": 0.999}))
     ask = ("predict", "--model", run, product / "test/good/003.png", "--draw", tmp_path / "drawn")
     result = command(*ask)
     (entry,) = json.loads(result.out)
