@@ -65,8 +65,8 @@ def test_the_threshold_stands_with_its_interval(contents):
     view = alarm_view(replace(contents, alarm=ALARM))
     assert view.sentences == alarm_sentences(ALARM) == (
         (
-            "A picture raises an alarm from a probability of 0.625 on. The promise holds on average over training sets, of "
-            "the models of folds and of new pictures like these: at most 5 % of good ones raise an alarm."
+            "A picture raises an alarm from a probability of 0.625 on. The promise holds on average over training "
+            "sets, of the models of folds and of new pictures like these: at most 5 % of good ones raise an alarm."
         ),
         "Good pictures that raise one, by models that did not see the picture: 2 of 60 (0.4 to 11.5 %).",
         "Good pictures that raise one, on the test set: 1 of 12 (0.2 to 38.5 %).",

@@ -158,7 +158,6 @@ def test_too_few_pictures_for_a_confidence_are_refused_with_the_number_needed(in
 
 OTHERWISE = {
     "windows.method": ["--windows", "contrast"],
-    "extractor.": ["--extractor", "hog:cell=6"],
     "detection.score_smoothing": ["--set", "detect.score_smoothing=0.25"],
     "detection.demotion": ["--set", "detect.demotion=0.5"],
     "windows.seed": ["--seed", "7"],
@@ -189,7 +188,7 @@ def test_what_changes_no_score_leaves_the_verdict(inspected_copy, product, comma
 
 def test_the_predictor_and_the_page_leave_a_threshold_of_other_scores(inspected_copy, command):
     command("threshold", "--out", inspected_copy)
-    with pytest.warns(UserWarning, match=r"windows\.method grid instead of contrast and is not used"):
+    with pytest.warns(UserWarning, match=r"windows\.method 'grid' instead of 'contrast' and is not used"):
         assert Predictor.open(inspected_copy, windows="contrast").alarm is None
     with pytest.warns(UserWarning, match=r"score_smoothing 0\.0 instead of 0\.25"):
         assert Predictor.open(inspected_copy, score_smoothing=0.25).alarm is None
@@ -210,7 +209,7 @@ def test_a_threshold_of_an_earlier_version_is_of_what_the_models_record(inspecte
     old = {key: value for key, value in json.loads(path.read_text()).items() if key not in later} | {"version": 2}
     path.write_text(json.dumps(old))
     assert Predictor.open(inspected_copy).alarm is not None
-    with pytest.warns(UserWarning, match=r"windows\.method grid instead of contrast and is not used"):
+    with pytest.warns(UserWarning, match=r"windows\.method 'grid' instead of 'contrast' and is not used"):
         assert Predictor.open(inspected_copy, windows="contrast").alarm is None
     name = next(iter(old["models"]))
     whole = PictureModel(

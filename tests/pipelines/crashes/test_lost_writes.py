@@ -10,7 +10,7 @@ from lapsvm.pipelines.run.ownership import OwnedFiles
 from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
-from lapsvm.detection import Detector
+from lapsvm.detection import AlarmThreshold, Detector
 from lapsvm.features import read_shard
 from lapsvm.files import new_folder, write_atomically
 
@@ -114,7 +114,8 @@ READERS = {
     "*.json": lambda path: json.loads(path.read_text()),
     "run.toml": Settings.read,
     "shards/*/*": read_shard,
-    "models/*": Detector.load,
+    "models/*.safetensors": Detector.load,
+    "models/threshold.json": AlarmThreshold.load,
     "page/index.html": lambda path: path.read_text().rstrip().index("</html>"),
 }
 
@@ -157,6 +158,32 @@ def test_a_run_that_is_cut_anywhere_has_whole_files_and_ends_with_the_same_bytes
         again = command(*line, "--out", copy)
         assert again.status == 0, (moment.cut, again.err)
         assert made(copy) == whole, moment.cut
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_threshold_that_is_cut_anywhere_is_the_old_one_or_the_new_one(
+    inspected, tmp_path, disk_of, command, monkeypatch, earlier
+):
+    root, ask = shutil.copytree(inspected, tmp_path / "disk"), ["threshold", "--quiet", "--out"]
+    known = {None}
+    if earlier:
+        assert command(*ask, root, "--max-false-alarms", 0.4).status == 0
+        known = {AlarmThreshold.load(root / "models/threshold.json").max_false_alarms}
+    disk = disk_of(root)
+    assert command(*ask, root, "--max-false-alarms", 0.2).status == 0
+    disk.acknowledge()
+    monkeypatch.undo()
+    shares = set()
+    for moment in disk.moments:
+        (tmp_path / "cut.json").write_bytes(disk.text(moment.state, "models/threshold.json"))
+        is_there = "models/threshold.json" in moment.state
+        share = AlarmThreshold.load(tmp_path / "cut.json").max_false_alarms if is_there else None
+        assert share in ({0.2} if moment.acknowledged else known | {0.2}), moment.cut
+        shares.add(share)
+    assert shares == known | {0.2}
+    last = disk.write(disk.moments[-1].state, tmp_path / "last")
+    check_whole(last)
+    assert command("verify", "--out", last).status == 0
 
 
 def test_an_export_that_is_cut_anywhere_is_whole_or_not_there(finished, tmp_path, disk_of, command):

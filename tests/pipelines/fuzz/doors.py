@@ -17,11 +17,14 @@ from lapsvm.catalog import ImageRecord, open_dataset
 from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.detection import Detector
 from lapsvm.detection.alarms import AlarmThreshold, Share, model_hash
+from lapsvm.detection.threshold_file import signed
 from lapsvm.detection.whole_pictures import PictureModel
 from lapsvm.evaluation import read_result_file
 
 from .law import Data
 from .trees import (
+    altered,
+    encoded,
     json_files,
     json_lines,
     json_text,
@@ -302,6 +305,12 @@ def read_threshold(folder):
     alarm.as_text([CAT]).encode()
 
 
+def signed_files(tree):
+    """Draw files that say almost what a threshold's says, with the digest of what they say."""
+    written = altered(tree).map(lambda one: signed(one) if isinstance(one, dict) else json.dumps(one))
+    return often_whole(written.map(encoded))
+
+
 CAT = Detector("cat", [1.0, 2.0], 0.5, [1.0, 3.0])
 SHARES = {"ok": Share(1, 40), "cat": Share(9, 10)}
 WHOLE = {"cat": PictureModel(2.0, -1.0, [0.5, 4.0])}
@@ -320,7 +329,7 @@ SAID = {
         lambda folder: recipe_values(str(folder / "a.toml")),
     ),
     "threshold": Door(
-        {"threshold.json": json_text(THRESHOLD)}, {"threshold.json": json_files(THRESHOLD)}, read_threshold
+        {"threshold.json": encoded(signed(THRESHOLD))}, {"threshold.json": signed_files(THRESHOLD)}, read_threshold
     ),
     "verdicts": Door(
         {"verdicts.jsonl": lines_of_json([VERDICT, NONE])},
