@@ -248,6 +248,23 @@ def test_interval_coverage(script, rows, finished):
     assert all(0 <= float(cell.split(" ")[0]) <= 1 for cell in cells)
 
 
+def test_alarm_promises(script, rows):
+    module = script("learning/alarm_promises.py", SETTINGS=((30, 40, 0.0), (30, 40, 1.5)), SIZES=(5, 20))
+    chance, strong = list(rows(module, "pictures", "--quick").values())[1:]
+    assert float(strong[1]) > 0.5
+    assert float(strong[5]) > float(strong[4]) + 0.1
+    assert float(strong[3].split()[0]) < 0.2
+    assert abs(float(chance[5]) - 0.5) < 0.05
+    coverages = [
+        float(cell.split()[0]) for row in list(rows(module, "groups", "--quick").values())[1:] for cell in row[1:]
+    ]
+    assert len(coverages) == 8
+    assert min(coverages) > 0.88
+    for name, *kept in list(rows(module, "confidence", "--quick").values())[1:]:
+        assert float(kept[1]) >= float(kept[0]), name
+        assert float(kept[4]) < float(kept[3]), name
+
+
 def test_page_steps(script, rows, finished, tmp_path):
     (tmp_path / "runs" / "digits").mkdir(parents=True)
     (tmp_path / "runs" / "digits" / "best").symlink_to(finished)
