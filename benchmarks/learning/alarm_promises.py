@@ -1,6 +1,6 @@
 """How well thresholds keep their promises, on drawn scores and features.
 
-    python benchmarks/learning/alarm_promises.py pictures --repetitions 1000
+    python benchmarks/learning/alarm_promises.py pictures --draws 1000
     python benchmarks/learning/alarm_promises.py groups
     python benchmarks/learning/alarm_promises.py confidence
 
@@ -61,11 +61,11 @@ class Run(NamedTuple):
     verdicts: float
 
 
-def pictures(repetitions: int = 300, seed: int = 0, quick: bool = False, into: Into = None) -> None:
+def pictures(draws: int = 300, seed: int = 0, quick: bool = False, into: Into = None) -> None:
     """Print how many new good pictures alarm where whole pictures count."""
     titles = ("pictures, features, signal", "runs in which they count", "alarms there", "alarms in all runs",
               "AUROC of best windows", "AUROC of verdicts")  # fmt: skip
-    print_table(titles, whole_picture_rows(QUICK if quick else repetitions, seed), into)
+    print_table(titles, whole_picture_rows(QUICK if quick else draws, seed), into)
 
 
 def whole_picture_rows(repetitions: int, seed: int) -> Iterator[list[str]]:
@@ -108,10 +108,10 @@ def one_run(number: int, features: int, signal: float, rng: np.random.Generator)
     return Run(fitted is not None, alarms, auroc, image_auroc(of_new, new.y) or 0.0)
 
 
-def groups(repetitions: int = 600, seed: int = 0, quick: bool = False, into: Into = None) -> None:
+def groups(draws: int = 600, seed: int = 0, quick: bool = False, into: Into = None) -> None:
     """Print the coverage of intervals of good pictures in groups."""
     titles = ["groups", *(f"{kind}, {size} sizes" for kind in ("fixed", "chosen") for size in ("equal", "unequal"))]
-    rng, count = np.random.default_rng(seed), QUICK if quick else repetitions
+    rng, count = np.random.default_rng(seed), QUICK if quick else draws
     print_table(titles, ([f"{size}", *coverages(size, count, rng)] for size in SIZES), into)
 
 
@@ -154,11 +154,11 @@ def coverage(group: Index, alike: float, rule: float, is_chosen: bool, rng: np.r
     return bool(low <= norm.sf(threshold) <= high)
 
 
-def confidence(repetitions: int = 2000, seed: int = 0, quick: bool = False, into: Into = None) -> None:
+def confidence(draws: int = 2000, seed: int = 0, quick: bool = False, into: Into = None) -> None:
     """Print in which share of training sets the wanted share is kept."""
     titles = ("pictures, share, confidence", "on average", "with the confidence", "in groups of 1 to 20",
               "alarms on average", "with the confidence")  # fmt: skip
-    rng, count = np.random.default_rng(seed), QUICK if quick else repetitions
+    rng, count = np.random.default_rng(seed), QUICK if quick else draws
     print_table(titles, (confidence_row(*row, count, rng) for row in CONFIDENCE), into)
 
 

@@ -138,7 +138,7 @@ def fit_picture_model(
     pictures = _Pictures(scores, np.empty(len(features)), shows, 1 / sizes[group], folds)
     classifiers = [_classifier(features[~in_fold], shows[~in_fold]) for in_fold in members]
     for in_fold, (coef, intercept) in zip(members, classifiers, strict=True):
-        pictures.whole[in_fold] = features[in_fold] @ coef + intercept
+        pictures.picture_scores[in_fold] = features[in_fold] @ coef + intercept
     joins = [_fold_join(pictures.among(~in_fold)) for in_fold in members]
     if not any(join.weight for join in joins):
         return None
@@ -178,7 +178,7 @@ class _Pictures:
     """Pictures with their best windows' scores, those of whole pictures, labels, parts of a group, and folds, (n,)."""
 
     best: Float64
-    whole: Float64
+    picture_scores: Float64
     shows: Flags
     parts: Float64
     fold: Index
@@ -195,7 +195,7 @@ class _Join(NamedTuple):
     offset: float
 
     def logits(self, pictures: _Pictures) -> Float64:
-        return np.asarray(self.slope * pictures.best + self.weight * pictures.whole + self.offset)
+        return np.asarray(self.slope * pictures.best + self.weight * pictures.picture_scores + self.offset)
 
     def losses(self, pictures: _Pictures) -> Float64:
         """Return the negative log-likelihoods (n,) of Platt's targets."""
@@ -242,7 +242,7 @@ def _alone(pictures: _Pictures) -> _Join:
 
 def _both(pictures: _Pictures) -> _Join:
     """Return the logistic map of both scores, or that of the best window alone if either would count negatively."""
-    scores = np.column_stack([pictures.best, pictures.whole])
+    scores = np.column_stack([pictures.best, pictures.picture_scores])
     mean, spread = scores.mean(axis=0), scores.std(axis=0)
     if not spread.min() > 0:
         return _alone(pictures)

@@ -255,14 +255,10 @@ def test_alarm_promises(script, rows):
     assert float(strong[5]) > float(strong[4]) + 0.1
     assert float(strong[3].split()[0]) < 0.2
     assert abs(float(chance[5]) - 0.5) < 0.05
-    coverages = [
-        float(cell.split()[0]) for row in list(rows(module, "groups", "--quick").values())[1:] for cell in row[1:]
-    ]
-    assert len(coverages) == 8
-    assert min(coverages) > 0.88
-    for name, *kept in list(rows(module, "confidence", "--quick").values())[1:]:
-        assert float(kept[1]) >= float(kept[0]), name
-        assert float(kept[4]) < float(kept[3]), name
+    for _, *cells in list(rows(module, "groups", "--quick").values())[1:]:
+        assert min(float(cell.split()[0]) for cell in cells) > 0.88
+    for _, *kept in list(rows(module, "confidence", "--quick").values())[1:]:
+        assert (float(kept[1]) >= float(kept[0]), float(kept[4]) < float(kept[3])) == (True, True)
 
 
 def test_page_steps(script, rows, finished, tmp_path):
