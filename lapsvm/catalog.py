@@ -4,16 +4,17 @@ A reader returns two separate kinds of objects: `ImageRecord` (a picture and its
 `GroundTruth` (boxes) for evaluation only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from inspect import signature
+from inspect import ismethod, signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from lapsvm.arrays import check_known
-from lapsvm.errors import DataError, LapsvmError, OptionError, one_line
+from lapsvm.errors import DataError, InputError, LapsvmError, OptionError, one_line
 from lapsvm.ground_truth import GroundTruth, truth_by_class
 from lapsvm.pictures.nothing import Nothing, is_plain
 from lapsvm.pictures.reading import (
@@ -189,7 +190,7 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     what = f"data set {name!r}"
     point = find_point(ENTRY_POINTS, what, name)
     dataset: Dataset = call_point(point, f"{what}: ", "a folder and options", Path(root), **options)
-    return dataset
+    return OwnDataset(point, dataset) if is_own(dataset) else dataset
 
 
 def find_point(group: str, what: str, name: str, known: Iterable[str] = ()) -> EntryPoint:
@@ -216,6 +217,107 @@ def running(point: EntryPoint) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:  # an end of the program would seem to be a success
         raise DataError(_sentence(point, "failed with", error)) from error
+
+
+class OwnObject:
+    """What the code of an entry point made, whose failures are named: see `running`.
+
+    Its attributes and its class are those of the object. Subclasses have the methods of an interface, and check what
+    the object's methods return.
+
+    Parameters
+    ----------
+    point : EntryPoint
+    made : object
+    """
+
+    def __init__(self, point: EntryPoint, made: Any) -> None:
+        self._point, self._made = point, made
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._made)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = self._attribute(name)
+        return self._guarded(value) if ismethod(value) else value
+
+    def __repr__(self) -> str:
+        return repr(self._made)
+
+    def _attribute(self, name: str) -> Any:
+        """Return an attribute of the object; AttributeError if it has none of this name."""
+        try:
+            return getattr(self._made, name)
+        except AttributeError:
+            raise
+        except Exception as error:
+            raise DataError(_sentence(self._point, "failed with", error)) from error
+
+    def _description(self, what: str) -> dict[str, Any]:
+        """Return what the object's method `describe` returns; InputError, which says `what` it is, for no plain JSON."""
+        with running(self._point):
+            description = self._made.describe()
+        try:
+            if isinstance(description, dict) and json.dumps(description, allow_nan=False):
+                return description
+        except (TypeError, ValueError, RecursionError):
+            pass
+        got = f"got {type(description).__name__}" if not isinstance(description, dict) else "got other values in it"
+        raise InputError(f"{what} {self._point.name!r} must describe itself by plain JSON, {got}.")
+
+    def _guarded(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method of the object whose failures are named."""
+
+        def guarded(*given: object, **options: object) -> Any:
+            with running(self._point):
+                return method(*given, **options)
+
+        return guarded
+
+
+def is_own(made: object) -> bool:
+    """Return whether an object of an entry point is of a class outside of this package."""
+    return not type(made).__module__.startswith("lapsvm.")
+
+
+class OwnDataset(OwnObject):
+    """A data set of a reader of another package; see `Dataset`."""
+
+    name: str
+    classes: tuple[str, ...]
+    sets: tuple[str, ...]
+
+    def records(self, set_name: str) -> list[ImageRecord]:
+        """Return the pictures of a set; DataError if the reader fails, or returns something else."""
+        with running(self._point):
+            records = self._made.records(set_name)
+        if not isinstance(records, list) or not all(_is_record(record) for record in records):
+            got = type(records).__name__ if not isinstance(records, list) else "other entries in it"
+            raise DataError(f"the reader {self._point.name!r} must return a list of pictures with labels, got {got}.")
+        return records
+
+    def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
+        """Return class -> image id -> objects; DataError if the reader fails, or returns something else."""
+        with running(self._point):
+            truth = self._made.ground_truth(set_name)
+        if truth is not None and not (isinstance(truth, dict) and all(map(_is_truth, truth.values()))):
+            rule = "must return tables of lapsvm.catalog.GroundTruth by class and picture, or None"
+            raise DataError(f"the reader {self._point.name!r} {rule}, got {type(truth).__name__}.")
+        return truth
+
+
+def _is_record(record: Any) -> bool:
+    """Return whether an object has the id, the path and the labels of a picture."""
+    known = isinstance(getattr(record, "id", None), str) and isinstance(getattr(record, "path", None), str | Path)
+    return known and isinstance(getattr(record, "labels", None), Mapping)
+
+
+def _is_truth(of_class: object) -> bool:
+    """Return whether an object is a table of the objects of each picture."""
+    return isinstance(of_class, dict) and all(isinstance(objects, GroundTruth) for objects in of_class.values())
 
 
 def call_point(point: EntryPoint, start: str, takes: str, /, *given: object, **options: Any) -> Any:

@@ -151,18 +151,13 @@ class NormalMap:
         MissingError
             If there is no such file.
         ModelFileError
-            If it is damaged, or of another version.
+            If it is damaged, of another version, or holds arrays of other shapes or types, or numbers that are not
+            finite.
         SettingsError
             If it was fitted with another network.
         """
-        description, tensors = read_model(path, FORMAT, VERSION)
-        try:
-            count = len(tensors) // len(_ARRAYS)
-            parts = [NormalPatches(*(tensors[f"{name}{number}"] for name in _ARRAYS)) for number in range(count)]
-            difference = settings_difference(description["network"], network.describe())
-            pictures = tuple(description["pictures"])
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"normal map {path} is damaged: it lacks {error}.") from None
+        fitted_with, parts, pictures = read_normal_map(path)
+        difference = settings_difference(fitted_with, network.describe())
         if difference:
             raise SettingsError(f"normal map {path} was fitted with {difference}.")
         return cls(network, parts, pictures)
@@ -242,6 +237,47 @@ def distances(feature_map: Float32, patches: Float32, excluded: slice = slice(0)
             nearest[first : first + CHUNK] = products.min(axis=1) + np.einsum("ij,ij->i", rows, rows)
     check_finite("distances of a normal map", nearest)
     return np.asarray(np.sqrt(np.maximum(nearest, 0)).reshape(feature_map.shape[1:]))
+
+
+def read_normal_map(path: str | Path) -> tuple[dict[str, Any], list[NormalPatches], tuple[str, ...]]:
+    """Return the network's description, the parts and the names of the pictures of a stored normal map.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ModelFileError
+        If it is no normal map whose numbers can be used.
+    """
+    description, tensors = read_model(path, FORMAT, VERSION)
+    network, pictures = description.get("network"), description.get("pictures")
+    if not isinstance(network, dict):
+        raise ModelFileError(f"normal map {path} is damaged: it must describe its network, got {network!r}.")
+    if not isinstance(pictures, list) or not all(isinstance(name, str) for name in pictures):
+        raise ModelFileError(f"normal map {path} is damaged: its pictures must be a list of names.")
+    count = max(1, len(tensors) // len(_ARRAYS))
+    wanted = {f"{name}{number}" for number in range(count) for name in _ARRAYS}
+    if tensors.keys() != wanted:
+        names = ", ".join(sorted(tensors)) or "none"
+        raise ModelFileError(f"normal map {path} is damaged: it must have the arrays of each map, got {names}.")
+    for name, values in tensors.items():
+        _check_stored(path, name, values)
+    parts = [NormalPatches(*(tensors[f"{name}{number}"] for name in _ARRAYS)) for number in range(count)]
+    return network, parts, tuple(pictures)
+
+
+def _check_stored(path: str | Path, name: str, values: Array) -> None:
+    """Raise ModelFileError unless an array of a stored normal map has the shape, type and numbers of its name."""
+    is_patches = name.startswith(_ARRAYS[0])
+    right_shape = values.ndim == 2 and values.size > 0 if is_patches else values.shape == (GRID, GRID)
+    start = f"normal map {path} is damaged: its array {name} must"
+    if not right_shape or values.dtype != np.float32:
+        shape = "(n, channels)" if is_patches else f"{(GRID, GRID)}"
+        raise ModelFileError(f"{start} be float32 of shape {shape}, got {values.dtype} of {values.shape}.")
+    if not np.isfinite(values).all():
+        raise ModelFileError(f"{start} be finite, got NaN or infinity.")
+    if name.startswith(_ARRAYS[2]) and values.min() <= 0:
+        raise ModelFileError(f"{start} be greater than 0, got {values.min():g}.")
 
 
 def _tensors(parts: Sequence[NormalPatches]) -> Mapping[str, Array]:

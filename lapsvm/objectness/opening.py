@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from lapsvm.arrays import check_choice
-from lapsvm.catalog import find_point, load_point, running
+from lapsvm.catalog import find_point, is_own, load_point, running
 from lapsvm.errors import DataError, InputError, OptionError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors import specs
@@ -16,6 +16,7 @@ from lapsvm.features.extractors.extractor import DEVICES
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.features.extractors.specs import Spec, parse_spec
 from lapsvm.files import read_regular
+from lapsvm.objectness.own import OwnSource
 from lapsvm.objectness.saliency import PEAK, InputColours, SaliencyNetwork
 from lapsvm.objectness.source import ObjectnessSource
 from lapsvm.objectness.u2netp import KIND, described_text, open_u2netp
@@ -172,7 +173,7 @@ def _open_point(point: EntryPoint, spec: Spec, device: str) -> ObjectnessSource:
         raise InputError(
             f"objectness {point.name!r} must have methods describe and regions, got {type(source).__name__}."
         )
-    return source
+    return OwnSource(point, source) if is_own(source) else source
 
 
 OPENERS: Mapping[str, Callable[[Spec, str], ObjectnessSource | None]] = {

@@ -51,7 +51,7 @@ def object_regions(saliency: ArrayLike) -> Float64:
     NotFiniteError
         If one is NaN or infinite.
     """
-    cells = _checked(saliency)
+    cells = check_map(saliency)
     regions = [_regions_of(cells >= np.float32(threshold)) for threshold in THRESHOLDS]
     return np.asarray(np.unique(np.concatenate([np.empty((0, 4)), *regions]), axis=0))
 
@@ -76,13 +76,13 @@ def picture_regions(saliency: ArrayLike, size: tuple[int, ...]) -> Float64:
     return np.asarray(regions * ([width, height] * 2) / ([columns, rows] * 2))
 
 
-def _checked(saliency: ArrayLike) -> Float32:
-    """Return a map as float32; see `object_regions` for the errors."""
-    cells = as_floats("a map of objectness", saliency, ndim=2)
+def check_map(saliency: ArrayLike, name: str = "a map of objectness") -> Float32:
+    """Return a map as float32; see `object_regions` for the errors, which begin with the name."""
+    cells = as_floats(name, saliency, ndim=2)
     if not cells.size:
-        raise ShapeError(f"a map of objectness must have at least one cell, got shape {cells.shape}.")
+        raise ShapeError(f"{name} must have at least one cell, got shape {cells.shape}.")
     if cells.min() < 0 or cells.max() > 1:
-        raise InputError(f"a map of objectness must be within 0..1, got {cells.min():g} to {cells.max():g}.")
+        raise InputError(f"{name} must be within 0..1, got {cells.min():g} to {cells.max():g}.")
     return cells.astype(np.float32)
 
 

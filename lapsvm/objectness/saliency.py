@@ -167,6 +167,8 @@ class SaliencyNetwork:
     ) -> None:
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
+        if not network.outputs:
+            raise DataError(f"network {network.name} must give a map, but its graph has no output.")
         name = next(iter(network.outputs)) if output is None else output
         check_known(f"output {name!r}", name, list(network.outputs))
         if network.outputs[name]:  # a file need not declare shapes

@@ -11,8 +11,7 @@ from lapsvm.detection import AlarmThreshold, Detector
 from lapsvm.errors import DataError, LapsvmError, ShardError
 from lapsvm.features import load_projection, read_header
 from lapsvm.files import read_regular
-from lapsvm.model_files import read_model
-from lapsvm.objectness.normal import FORMAT, VERSION
+from lapsvm.objectness.normal import read_normal_map
 
 from ..fitting.fold_models import FoldModels
 from ..fitting.history import read_history
@@ -43,7 +42,7 @@ def signed_checks(run: RunFolder) -> Iterator[FileCheck]:
     if run.projection.is_file():
         yield run.projection, load_projection
     if run.normal_map.is_file():
-        yield run.normal_map, partial(read_model, kind=FORMAT, version=VERSION)
+        yield run.normal_map, read_normal_map
     if run.threshold_file.is_file() and run.files.lists(run.threshold_file):
         yield run.threshold_file, AlarmThreshold.load
     kinds = (

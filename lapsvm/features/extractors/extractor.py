@@ -14,6 +14,7 @@ from lapsvm.features.extractors.blocks import Block, block_record, check_blocks,
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
+from lapsvm.features.extractors.own import guarded_extractor
 from lapsvm.features.extractors.pooled_network import PooledNetwork, open_pooled_network, pooling_options
 from lapsvm.features.extractors.specs import Machine, Spec, check_trusted, is_warped, parse_spec
 from lapsvm.features.extractors.torch_network import open_torch
@@ -256,7 +257,7 @@ def _open_point(point: EntryPoint, spec: Spec, machine: Machine) -> Extractor:  
         members = "must have dim, blocks, describe() and a call with pixels and boxes"
         raise InputError(f"extractor {spec.text!r} {members}, got {type(extractor).__name__}.")
     check_blocks(f"extractor {spec.text!r}", extractor.blocks, extractor.dim)
-    return extractor
+    return guarded_extractor(point, extractor)
 
 
 def open_sized_extractor(

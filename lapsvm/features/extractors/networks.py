@@ -62,6 +62,7 @@ class RuntimeNetwork:
 
     Attributes
     ----------
+    name : str
     runtime : dict of str to str
         Name and version of ONNX Runtime, and the device "cuda" if it runs there.
     outputs : dict of str to list
@@ -79,7 +80,7 @@ class RuntimeNetwork:
         onnxruntime, options = open_runtime(f"network {name} needs onnxruntime", extra, threads)
         state = onnxruntime.capi.onnxruntime_pybind11_state
         check_self_contained(name, content)
-        self._name = name
+        self.name = name
         kinds: list[Any] = [kind for kind in vars(state).values() if isinstance(kind, type)]
         self._errors = tuple(kind for kind in kinds if issubclass(kind, Exception))
         self.runtime = {"name": "onnxruntime", "version": onnxruntime.__version__}
@@ -109,7 +110,7 @@ class RuntimeNetwork:
         shape = inputs[0].shape if len(inputs) == 1 else None
         if not shape or len(shape) != 4 or (isinstance(shape[1], int) and shape[1] != 3):
             got = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs) or "none"
-            raise DataError(f"network {self._name} must have one input of shape (1, 3, height, width), got {got}.")
+            raise DataError(f"network {self.name} must have one input of shape (1, 3, height, width), got {got}.")
         height, width = shape[2:]
         fixed = (height, width) if isinstance(height, int) and isinstance(width, int) else None
         return inputs[0].name, fixed
@@ -120,7 +121,9 @@ class RuntimeNetwork:
         try:
             return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
         except (*self._errors, UnicodeDecodeError) as error:
-            raise DataError(cannot_take(self._name, batch.shape[2:], error)) from None
+            raise DataError(cannot_take(self.name, batch.shape[2:], error)) from None
+        except RuntimeError as error:  # an output of bfloat16, for instance
+            raise DataError(f"network {self.name} must give numbers of NumPy's types: {one_line(error)}.") from None
 
 
 def _may_use_cuda(onnxruntime: Any, device: str) -> bool:

@@ -13,7 +13,7 @@ docs/reference/features.md measures both.
 Several maps of one network may be used at once; each is one block of features.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from typing import Any, Self
@@ -163,6 +163,12 @@ class PooledNetwork:
         other._outputs = chosen
         return other
 
+    def with_network(self, change: Callable[[Network], Network]) -> Self:
+        """Return an extractor of the same maps by another network, which `change` makes of this one's."""
+        other = copy(self)
+        other._network = change(self._network)
+        return other
+
     @property
     def strides(self) -> tuple[float, ...]:
         """Pixels of what the network sees per row of each map."""
@@ -260,6 +266,11 @@ class PooledNetwork:
     def _checked_map(self, output: MapOutput, value: Array, batch: Float32, pixels: Array) -> Float32:
         """Return the map of an output for a batch, as far as it shows the picture."""
         feature_map = output.read(value, *batch.shape[2:])
+        if feature_map.ndim != 3 or len(feature_map) != output.channels or not feature_map.size:
+            raise DataError(
+                f"output {output.name!r} of the network must be a map of {output.channels} channels for each picture, "
+                f"got shape {np.shape(value)}."
+            )
         if self.fixed_size is not None:
             feature_map = visible_cells(feature_map, output, *self._picture_size(pixels))
         if not np.isfinite(feature_map).all():
