@@ -184,12 +184,17 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     ------
     OptionError
         If the reader or an option is unknown, the reader needs another one, or cannot be loaded.
+    InputError
+        If a reader of another package gives no data set.
     DataError
-        If a reader of another package fails.
+        If it fails.
     """
     what = f"data set {name!r}"
     point = find_point(ENTRY_POINTS, what, name)
     dataset: Dataset = call_point(point, f"{what}: ", "a folder and options", Path(root), **options)
+    members = ("name", "classes", "sets", "records", "ground_truth")
+    if lacking := [member for member in members if not hasattr(dataset, member)]:
+        raise InputError(f"{what} must have {', '.join(members)}, but {type(dataset).__name__} has no {lacking[0]}.")
     return OwnDataset(point, dataset) if is_own(dataset) else dataset
 
 
@@ -257,7 +262,7 @@ class OwnObject:
             raise DataError(_sentence(self._point, "failed with", error)) from error
 
     def _description(self, what: str) -> dict[str, Any]:
-        """Return what the object's method `describe` returns; InputError, which says `what` it is, for no plain JSON."""
+        """Return what the object's `describe` returns; InputError, which says `what` it is, if that is no plain JSON."""
         with running(self._point):
             description = self._made.describe()
         try:

@@ -28,6 +28,8 @@ sentence that names the object, the rule and the actual value. The command line 
         └── DependencyError                an optional package that is not installed
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -114,6 +116,15 @@ class StageError(MissingError):
 
 class DependencyError(MissingError):
     """An optional package is not installed."""
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Have bad input or data that a block meets be reported with `what` it is about, such as a picture."""
+    try:
+        yield
+    except (InputError, DataError) as error:
+        raise type(error)(f"{what}: {error}") from error
 
 
 def one_line(error: BaseException) -> str:

@@ -188,12 +188,21 @@ def test_an_option_that_a_reader_does_not_take_is_refused(tmp_path, name):
 
 
 def test_a_reader_of_ones_own_is_found_and_gets_its_options(tmp_path, monkeypatch):
-    def open_mine(root, **options):
-        return root, options
+    class Mine:
+        name, classes, sets = "mine", (), ()
 
-    point = SimpleNamespace(name="mine", load=lambda: open_mine)
+        def __init__(self, root, **options):
+            self.given = root, options
+
+        def records(self, set_name):
+            return []
+
+        def ground_truth(self, set_name):
+            return None
+
+    point = SimpleNamespace(name="mine", load=lambda: Mine)
     monkeypatch.setattr(catalog, "entry_points", lambda group: [point] if group == "lapsvm.datasets" else [])
-    assert open_dataset("mine", str(tmp_path), anything=1) == (tmp_path, {"anything": 1})
+    assert open_dataset("mine", str(tmp_path), anything=1).given == (tmp_path, {"anything": 1})
 
 
 def outcome(read, path):

@@ -18,7 +18,7 @@ import numpy as np
 from lapsvm.arrays import Array, Float32, Float64, check_count, check_finite
 from lapsvm.blas import one_blas_thread
 from lapsvm.catalog import check_pixels
-from lapsvm.errors import DataError, InputError, ModelFileError, SettingsError
+from lapsvm.errors import DataError, InputError, ModelFileError, SettingsError, naming
 from lapsvm.features import settings_difference
 from lapsvm.model_files import read_model, write_model
 from lapsvm.objectness.regions import picture_regions, stretched
@@ -135,7 +135,7 @@ class NormalMap:
             If the network cannot take a picture, or its numbers are too large.
         """
         check_count("limit", limit)
-        seen = [(name, network.feature_maps(pixels)) for name, pixels in negatives]
+        seen = [(name, _seen(network, name, pixels)) for name, pixels in negatives]
         names, maps = [name for name, _ in seen], [feature_maps for _, feature_maps in seen]
         if len(maps) < LEAST_PICTURES:
             raise InputError(f"a normal map needs at least {LEAST_PICTURES} negative pictures, got {len(maps)}.")
@@ -278,6 +278,12 @@ def _check_stored(path: str | Path, name: str, values: Array) -> None:
         raise ModelFileError(f"{start} be finite, got NaN or infinity.")
     if name.startswith(_ARRAYS[2]) and values.min() <= 0:
         raise ModelFileError(f"{start} be greater than 0, got {values.min():g}.")
+
+
+def _seen(network: MapNetwork, name: str, pixels: Array) -> list[Float32]:
+    """Return the maps of a picture; errors name it."""
+    with naming(f"picture {name}"):
+        return network.feature_maps(pixels)
 
 
 def _tensors(parts: Sequence[NormalPatches]) -> Mapping[str, Array]:

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lapsvm.errors import ImageError, MissingError, OptionError
+from lapsvm.errors import ImageError, MissingError, OptionError, naming
 from lapsvm.settings import COUNT_FROM_1, SHARE
 
 from ..cli.answer import Outcome, print_json
@@ -186,15 +186,17 @@ def _predict_picture(
     for sentence in warning.values():
         reporter.warn(f"picture {path}: {sentence}")
     pixels = picture.pixels
-    scored = predictor.scored(pixels, threads)
+    with naming(f"picture {path}"):
+        scored = predictor.scored(pixels, threads)
+        standing_out = source.map(pixels) if source is not None and drawing is not None else None
     detected, verdict, boxes = scored.detections(), scored.verdict(), []
     if drawing is not None:
         boxes = drawn_boxes(detected, _least(predictor))
         draw_boxes(pixels, boxes, drawing.boxes)
         if drawing.heatmap is not None:
             draw_best_class(pixels, scored, drawing.heatmap)
-        if drawing.objectness is not None and source is not None:
-            draw_heatmap(pixels, source.map(pixels), "what stands out", drawing.objectness)
+        if drawing.objectness is not None and standing_out is not None:
+            draw_heatmap(pixels, standing_out, "what stands out", drawing.objectness)
     height, width = pixels.shape[:2]
     said = {} if verdict is None else {"verdict": verdict.name, "probability": verdict.probability}
     entries = chain.from_iterable(_entries(name, of_class) for name, of_class in detected.items())

@@ -155,7 +155,7 @@ def _request(task: ShardTask) -> ObjectnessRequest:
     if not task.measured and not task.objectness:
         return NO_OBJECTNESS
     with _OPENING:
-        request = ObjectnessRequest(_source_of(task), task.measured)
+        request = ObjectnessRequest(_source_of(task), task.measured, task.settings.objectness.source)
     if difference := settings_difference(request.description, task.objectness):
         raise SettingsError(f"it would measure objectness with {difference}.")
     return request

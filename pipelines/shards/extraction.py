@@ -6,6 +6,7 @@ from typing import Any
 
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.detection.prepared import PreparedWindows, prepare_windows
+from lapsvm.errors import naming
 from lapsvm.features import Extractor, PictureWindows, ShardHeader, recorded_description
 from lapsvm.features.shards.shard import OBJECTNESS
 
@@ -83,8 +84,10 @@ class SetExtraction(ShardJobs[PictureWindows]):
         if found is None:
             return None
         picture, digest = found
-        numbers = None if pixels is None else self.objectness.measure(pixels, picture.boxes)
-        return PictureWindows(record.id, picture.boxes, picture.features(), digest, picture.size, objectness=numbers)
+        numbers = None if pixels is None else self.objectness.measure(record.id, pixels, picture.boxes)
+        with naming(f"picture {record.id}"):
+            features = picture.features()
+        return PictureWindows(record.id, picture.boxes, features, digest, picture.size, objectness=numbers)
 
     def picture_provenance(self, pictures: Sequence[PictureWindows]) -> dict[str, Any]:  # noqa: ARG002 - of all alike
         """Return what measures objectness; a shard without any does not record it."""
@@ -108,5 +111,6 @@ def prepare_record(
         pixels = pixels_unless_bad(record, settings.data.skip_bad)
     if pixels is None:
         return None
-    boxes = window_boxes(pixels, settings.windows, settings.seed, record.id)
-    return prepare_windows(pixels, boxes, settings.windows.max_side, extractor), pixel_hash(pixels)
+    with naming(f"picture {record.id}"):
+        boxes = window_boxes(pixels, settings.windows, settings.seed, record.id)
+        return prepare_windows(pixels, boxes, settings.windows.max_side, extractor), pixel_hash(pixels)

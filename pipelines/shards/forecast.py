@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bfloat16 import named_type
+from lapsvm.boxes import whole_image
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.features import Extractor
@@ -120,7 +121,7 @@ class Forecast:
         if pixels is None:
             return
         start = time.perf_counter()
-        request.source.regions(pixels)
+        request.measure(wanted[0].id, pixels, whole_image(*pixels.shape[:2])[None])
         text = roughly((time.perf_counter() - start) * len(wanted) / workspace.threads)
         workspace.reporter.say(
             f"before it starts, by 1 picture: about {text} more for the objectness of {len(wanted):,} pictures"

@@ -15,7 +15,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
-from lapsvm.errors import DataError
+from lapsvm.errors import DataError, naming
 from lapsvm.features import Shard, read_shard, settings_difference, write_shard
 from lapsvm.features.shards.shard import OBJECTNESS
 from lapsvm.objectness import ObjectnessSource, picture_objectness
@@ -27,21 +27,23 @@ from .windows import pixels_unless_bad
 class ObjectnessRequest:
     """A source of objectness, and the pictures of a set whose windows it measures.
 
-    Without a source nothing is measured, and stored numbers stay.
+    Without a source nothing is measured, and stored numbers stay. Errors have its `name`.
     """
 
     source: ObjectnessSource | None = None
     pictures: AbstractSet[str] = frozenset()
+    name: str = ""
 
     def wants(self, image_id: str) -> bool:
         """Return whether the windows of a picture are to be measured."""
         return self.source is not None and image_id in self.pictures
 
-    def measure(self, pixels: Pixels, boxes: Array) -> Float32:
+    def measure(self, image_id: str, pixels: Pixels, boxes: Array) -> Float32:
         """Return the objectness (n,) of a picture's windows (n, 4); the picture is one that the request wants."""
         if self.source is None:
             raise TypeError("a request without a source measures no picture")
-        return picture_objectness(self.source, pixels, boxes)
+        with naming(f"picture {image_id}: objectness {self.name!r}"):
+            return picture_objectness(self.source, pixels, boxes)
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -106,5 +108,5 @@ def _measured(
                 f"picture {record.id} has other pixels than its features in {path} were made of; lapsvm verify "
                 "--pictures --remove removes them, and lapsvm extract makes them again."
             )
-        numbers[record.id] = request.measure(pixels, np.asarray(picture.boxes))
+        numbers[record.id] = request.measure(record.id, pixels, np.asarray(picture.boxes))
     return numbers

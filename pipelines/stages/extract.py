@@ -89,7 +89,7 @@ def _objectness(context: RunContext) -> ObjectnessRequest:
     text = context.settings.objectness.source
     source = None if text == NORMAL else open_objectness(text, device=context.device)
     records = context.data.records[context.train_set]
-    return ObjectnessRequest(source, positive_pictures(records, context.data.classes))
+    return ObjectnessRequest(source, positive_pictures(records, context.data.classes), text)
 
 
 def _projected(

@@ -8,13 +8,13 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, check_choice, check_count
-from lapsvm.catalog import call_point, find_point
+from lapsvm.catalog import call_point, find_point, is_own
 from lapsvm.errors import DataError, InputError, OptionError
 from lapsvm.features.extractors.blocks import Block, block_record, check_blocks, sizes_of
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
-from lapsvm.features.extractors.own import guarded_extractor
+from lapsvm.features.extractors.own import OwnExtractor, OwnNetwork
 from lapsvm.features.extractors.pooled_network import PooledNetwork, open_pooled_network, pooling_options
 from lapsvm.features.extractors.specs import Machine, Spec, check_trusted, is_warped, parse_spec
 from lapsvm.features.extractors.torch_network import open_torch
@@ -257,7 +257,9 @@ def _open_point(point: EntryPoint, spec: Spec, machine: Machine) -> Extractor:  
         members = "must have dim, blocks, describe() and a call with pixels and boxes"
         raise InputError(f"extractor {spec.text!r} {members}, got {type(extractor).__name__}.")
     check_blocks(f"extractor {spec.text!r}", extractor.blocks, extractor.dim)
-    return guarded_extractor(point, extractor)
+    if isinstance(extractor, PooledNetwork):
+        return extractor.with_network(lambda network: OwnNetwork(point, network) if is_own(network) else network)
+    return OwnExtractor(point, extractor) if is_own(extractor) else extractor
 
 
 def open_sized_extractor(

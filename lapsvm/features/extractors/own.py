@@ -2,27 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, check_finite
-from lapsvm.catalog import OwnObject, is_own, running
+from lapsvm.catalog import OwnObject, running
 from lapsvm.errors import DataError, InputError, ShapeError
 from lapsvm.features.extractors.blocks import Block
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedPixels
-from lapsvm.features.extractors.pooled_network import PooledNetwork
-
-if TYPE_CHECKING:
-    from lapsvm.features.extractors.extractor import Extractor
-
-
-def guarded_extractor(point: EntryPoint, extractor: "Extractor") -> "Extractor":
-    """Return an extractor of an entry point that names the point where it fails, or gives no such features."""
-    if isinstance(extractor, PooledNetwork):
-        return extractor.with_network(lambda network: OwnNetwork(point, network) if is_own(network) else network)
-    return OwnExtractor(point, extractor) if is_own(extractor) else extractor
 
 
 class OwnExtractor(OwnObject):
@@ -89,14 +78,17 @@ class OwnNetwork(OwnObject):
         """Return every output by name; DataError if the network fails, or gives no arrays by name."""
         with running(self._point):
             outputs = self._made.run(batch)
-        if not isinstance(outputs, Mapping) or not all(isinstance(value, np.ndarray) for value in outputs.values()):
-            got = type(outputs).__name__
-            raise DataError(f"the network of extractor {self._point.name!r} must give arrays by name, got {got}.")
+        start = f"the network of extractor {self._point.name!r} must give arrays of numbers by name"
+        if not isinstance(outputs, Mapping):
+            raise DataError(f"{start}, got {type(outputs).__name__}.")
+        for name, value in outputs.items():
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                raise DataError(f"{start}, got {_kind(value)} for {name!r}.")
         return dict(outputs)
 
 
 def _checked(point: EntryPoint, features: Any, boxes: ArrayLike, dim: int | None) -> Float32:
-    """Return features of windows, with `dim` columns if that is known; an error names the extractor if they are none."""
+    """Return features of windows, with `dim` columns if known; an error names the extractor if they are none."""
     name = f"features of extractor {point.name!r}"
     if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
         raise InputError(f"{name} must be an array of numbers, got {_kind(features)}.")

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import check_pixels
-from lapsvm.errors import NotFiniteError, OptionError
+from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.extractors import specs
 from lapsvm.features.extractors.blocks import Block, block_record, recorded_blocks, sizes_of
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells

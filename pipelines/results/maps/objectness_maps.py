@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from lapsvm.arrays import Float32
 from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.detection import Detector
-from lapsvm.errors import LapsvmError, SettingsError
+from lapsvm.errors import LapsvmError, SettingsError, naming
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_described
@@ -54,7 +54,9 @@ class ObjectnessMaps:
             return None
         with turn:
             if record.id not in self._known:
-                self._known[record.id] = source.map(record.pixels())
+                pixels = record.pixels()
+                with naming(f"what stands out of picture {record.id}"):
+                    self._known[record.id] = source.map(pixels)
             return self._known[record.id]
 
 
