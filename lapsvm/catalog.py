@@ -262,7 +262,7 @@ class OwnObject:
             raise DataError(_sentence(self._point, "failed with", error)) from error
 
     def _description(self, what: str) -> dict[str, Any]:
-        """Return what the object's `describe` returns; InputError, which says `what` it is, if that is no plain JSON."""
+        """Return what the object's `describe` returns; InputError, which says `what` it is, if no plain JSON."""
         with running(self._point):
             description = self._made.describe()
         try:

@@ -1,8 +1,6 @@
-"""Integrity of a run folder: the checks of its files, with and without checksums, and what makes damaged ones again."""
+"""Integrity of a run folder: the checks of its files, with and without checksums."""
 
-import shlex
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,24 +17,14 @@ from ..results.held_out import HeldOut
 from ..run.checked_files import file_hash, read_checked, read_json
 from ..run.dataset import moved, open_run_data
 from ..run.folder import STAMP, RunFolder
-from ..settings.settings import IMPORTED, Settings
+from ..settings.settings import Settings
 from ..shards.jobs import FileCheck, check_shard
-
-_VERBS = {
-    **dict.fromkeys(("shards", "projection.safetensors", "normal.safetensors"), "extract"),
-    **dict.fromkeys(("first", "folds", "choices.json", "training"), "train"),
-    "drawn.safetensors": "refine",
-    "detections": "detect",
-    "evaluation.json": "evaluate",
-    "page": "report",
-}
-_OF_MODELS = ("models", "heldout")
-_OF_NEXT = ("history.csv", "timings.json")
-"""Files to which the next training, or the next command, adds; what they held is gone."""
 
 
 def signed_checks(run: RunFolder) -> Iterator[FileCheck]:
-    """Yield every file of the run that has a checksum, with the function that reads it."""
+    """Yield the settings, and every file of the run that has a checksum, with the function that reads it."""
+    if run.settings_file.is_file():
+        yield run.settings_file, _check_settings
     for path in [*_shards(run), *filter(run.files.owns, [run.drawn_windows])]:
         yield path, check_shard
     if run.projection.is_file():
@@ -53,22 +41,26 @@ def signed_checks(run: RunFolder) -> Iterator[FileCheck]:
     )
     for folder, read in kinds:
         for path in sorted(folder.glob("*.safetensors")):
-            if run.files.lists(path):
+            if _is_ours(run, path):
                 yield path, read
-
-
-def lost_files(run: RunFolder) -> list[Path]:
-    """Return the shards, models and what they share that a command listed, and that are not there.
-
-    A copy of a run may be without any shards, or without any models.
-    """
-    kinds = [f"{name}/*.safetensors" for name in ("shards/*", "models") if any(run.path.glob(f"{name}/*.safetensors"))]
-    return run.files.lost(*kinds, run.normal_map.name, run.projection.name)
 
 
 def _shards(run: RunFolder) -> list[Path]:
     """Return the shards of all sets, without files that lapsvm did not write."""
-    return [path for path in sorted(run.path.glob("shards/*/*.safetensors")) if run.files.lists(path)]
+    return [path for path in sorted(run.path.glob("shards/*/*.safetensors")) if _is_ours(run, path)]
+
+
+def _is_ours(run: RunFolder, path: Path) -> bool:
+    """Return whether lapsvm wrote a file, or may have: nothing is known where the list is gone or damaged."""
+    return run.files.lists(path) or not run.files.is_marked
+
+
+def _check_settings(path: Path) -> None:
+    """Raise DataError unless a file holds the settings of a run."""
+    try:
+        Settings.read(path)
+    except LapsvmError as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
 
 
 def picture_checks(run: RunFolder, root: str | None, damaged: set[Path]) -> Iterator[FileCheck]:
@@ -145,40 +137,3 @@ def _hashes(path: Path) -> dict[str, str] | None:
     stamp = read_json(path)
     results = stamp.get("results") if isinstance(stamp, dict) else None
     return results if isinstance(results, dict) else None
-
-
-def made_by(run: RunFolder, path: Path) -> str:
-    """Return the verb that makes a file of a run."""
-    if path == run.threshold_file:
-        return "threshold"
-    name = path.relative_to(run.path).parts[0]
-    settings = _settings(run)
-    if name == "shards" and settings.windows.method == IMPORTED:
-        return "import"
-    if name in _OF_MODELS:
-        return "refine" if settings.refine.rounds else "train"
-    return _VERBS.get(name, "run")
-
-
-def _settings(run: RunFolder) -> Settings:
-    try:
-        return run.settings()
-    except LapsvmError:  # then nothing is known of how files were made
-        return Settings()
-
-
-def advice(run: RunFolder, gone: Collection[Path]) -> list[str]:
-    """Return sentences on the commands that make files again which are not there; an empty list for none."""
-    counts = Counter(made_by(run, path) for path in gone if path.name not in _OF_NEXT)
-    notes = [f"{path} begins anew with the next command that adds to it." for path in gone if path.name in _OF_NEXT]
-    if counts.pop("threshold", 0):
-        notes.append(
-            f"lapsvm threshold --out {shlex.quote(str(run.path))} makes {run.threshold_file} again, by the same "
-            "--max-false-alarms; without it pictures get no verdict."
-        )
-    if counts:
-        stages = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
-        first = "lapsvm import with the same files, then " if "import" in counts else ""
-        command = f"{first}lapsvm run --out {shlex.quote(str(run.path))}"
-        notes.append(f"{command} makes again what is not there, and nothing else: {stages}.")
-    return notes

@@ -1,9 +1,10 @@
 """`lapsvm verify`: every byte of shards, models, threshold, projection and normal map is compared with its checksum."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lapsvm.errors import MissingError, ShardError
 
@@ -12,6 +13,10 @@ from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
 from ..settings.option import Option
 from ..settings.options import panel
+
+if TYPE_CHECKING:
+    from ..run.folder import RunFolder
+    from ..run.progress import Reporter
 
 
 @add_verb("verify", *panel(
@@ -30,53 +35,73 @@ def verify(options: dict[str, Any]) -> Outcome:
     from ..run.ownership import is_of_another_program
     from ..run.progress import Reporter
     from ..shards.jobs import failed_checks
-    from .integrity import advice, lost_files, picture_checks, signed_checks, unsigned_checks
+    from .integrity import picture_checks, signed_checks, unsigned_checks
+    from .lost_files import OF_NEXT, advice, is_run, lost_files, lost_sentences
 
     run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
     pictures, repair = options["pictures"], options["repair"]
-    remove = options["remove"] or repair
-    jobs = list(signed_checks(run))
-    jobs += [job for job in unsigned_checks(run) if job[0].is_file()] if repair and jobs else []
-    if not jobs:
+    is_listed = run.files.is_marked or not is_run(run)  # without the list nothing is removed
+    remove = (options["remove"] or repair) and is_listed
+    jobs, lost = list(signed_checks(run)), lost_files(run)
+    if not lost and not any(path != run.settings_file for path, _ in jobs):
         raise MissingError(f"run folder {run.path} holds neither shards nor models.")
+    jobs += [job for job in unsigned_checks(run) if job[0].is_file()] if repair else []
     removed: list[Path] = []
-    with run.lock("lapsvm verify", writes=remove):
+    with run.lock("lapsvm verify", writes=remove) if is_listed else nullcontext():
         failures = failed_checks(reporter, "verify", jobs, thread_count(options))
         if pictures:
             intact = list(picture_checks(run, options["root"], {path for path, _ in failures}))
             failures += failed_checks(reporter, "verify pictures", intact, thread_count(options))
-        lost = lost_files(run)
         # an answer has the files, and a failure is one line
         say = (Reporter(quiet=True) if is_wanted() else reporter).say
-        for path in lost:
-            say(f"{path} is not there: it was lost, or the command that makes it was interrupted.")
+        for sentence in lost_sentences(run, lost):
+            say(sentence)
         gone = list(lost)
-        for path, reason in failures:  # files that lapsvm did not write, and files behind links, stay
-            removable = run.files.owns(path) and not is_of_another_program(path)
+        for path, reason in failures:  # settings, files that lapsvm did not write, and files behind links, stay
+            removable = path != run.settings_file and run.files.owns(path) and not is_of_another_program(path)
             say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
             if remove and removable:
                 gone += run.files.remove([path])
                 removed.append(path)
         for sentence in advice(run, gone) if repair else ():
             say(sentence)
+        if remove:
+            run.files.forget(path for path in gone if path.name in OF_NEXT)
+    return _concluded(run, reporter, pictures, remove, Found(len(jobs), failures, lost, removed))
 
-    def maker(paths: Sequence[Path]) -> str:
-        return "threshold" if set(paths) == {run.threshold_file} else "run"
 
-    out, n_intact = ("--out", str(run.path.resolve())), len(jobs) - len(failures)
-    again = ("lapsvm", maker([*removed, *lost]), *out) if removed or lost else ()
+class Found(NamedTuple):
+    """What verification found: the number of files, those that are damaged with the reason, lost ones, removed ones."""
+
+    n_files: int
+    failures: Sequence[tuple[Path, str]]
+    lost: Sequence[Path]
+    removed: Sequence[Path]
+
+
+def _concluded(run: "RunFolder", reporter: "Reporter", pictures: bool, remove: bool, found: Found) -> Outcome:
+    """Return the outcome; ShardError if a file is damaged or lost, and `lapsvm run` alone does not mend that."""
+    from .lost_files import OF_NEXT, how_made, is_copy_without_shards, made_by, mending
+
+    n_files, failures, lost, removed = found
+    gone = [*lost, *removed]
+    out, n_intact = ("--out", str(run.path.resolve())), n_files - len(failures)
+    is_mended = all(made_by(run, path) for path in gone if path.name not in OF_NEXT)  # by lapsvm run alone
+    again = ("lapsvm", "run", *out) if gone and is_mended else ()
     outcome = Outcome({}, _figures(n_intact, failures, lost, removed), again)
     if len(failures) > len(removed):
         removal = ("lapsvm", "verify", *out, *(["--pictures"] if pictures else []), "--remove")
         give(outcome if remove else replace(outcome, next_words=removal))
         kinds = "damaged, or made from other pictures" if pictures else "damaged"
-        count = f"{len(failures)} of {len(jobs)} files are {kinds}, the first is {failures[0][0]}"
-        verb = maker([path for path, _ in failures])
-        raise ShardError(f"{count}; verify with --remove, then {verb} again to make only these again.")
-    if lost and not remove:
+        stay = [path for path, _ in failures if path not in removed]
+        count = f"{len(failures)} of {n_files} files are {kinds}, the first is {stay[0]}"
+        raise ShardError(f"{count}; {mending(run, stay, remove)}.")
+    if is_copy_without_shards(run, gone):
+        reporter.say("a copy of a run may be without its shards.")
+    elif lost and not (remove and is_mended):
         give(outcome)
-        count = f"{len(lost)} of {len(lost) + len(jobs)} files are not there, the first is {lost[0]}"
-        raise ShardError(f"{count}; lapsvm run makes only these again.")
+        count = f"{len(lost)} of {len(lost) + n_files} files are not there, the first is {lost[0]}"
+        raise ShardError(f"{count}; {how_made(run, lost)}.")
     reporter.say(f"{n_intact} files are intact" + (f", {len(removed)} removed." if removed else "."))
     return outcome
 

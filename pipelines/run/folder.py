@@ -175,8 +175,10 @@ class RunFolder:
         write_atomically(path, text.encode())
 
     def remove(self, paths: Iterable[Path]) -> None:
-        """Remove files that lapsvm wrote, and the folders that become empty."""
-        for folder in {path.parent for path in self.files.remove(paths)} - {self.path}:
+        """Remove files that lapsvm wrote and that belong in the run no more, and the folders that become empty."""
+        removed = self.files.remove(paths)
+        self.files.forget(removed)
+        for folder in {path.parent for path in removed} - {self.path}:
             if not any(folder.iterdir()):
                 folder.rmdir()
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 
@@ -220,3 +221,88 @@ def test_repair_names_what_is_lost(run_copy, command):
     assert said.status == 0
     assert "six.safetensors is not there" in said.err
     assert "and nothing else: 1 of train." in said.err
+
+
+LOST = {
+    "models": "train",
+    "folds": "train",
+    "heldout": "train",
+    "detections": "detect",
+    "detections/test/detections.json": "detect",
+    "evaluation.json": "evaluate",
+    "page": "report",
+    "page/index.html": "report",
+    "shards/test": "extract",
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_is_lost_is_named_with_the_command_that_makes_it(run_copy, command, made, name):
+    before, path = made(run_copy), run_copy / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    said = command("verify", "--out", run_copy)
+    assert said.status == 2
+    assert f"{path}" in said.err
+    assert "lapsvm run makes only these again." in said.err
+    repaired = command("verify", "--out", run_copy, "--repair")
+    assert repaired.status == 0
+    assert re.search(rf"lapsvm run --out {run_copy} makes again what is not there, and nothing else: \d+ of {LOST[name]}\.", repaired.err)  # fmt: skip  # noqa: E501
+    assert command("run", "--out", run_copy, "--quiet").status == 0
+    assert made(run_copy) == before
+    assert command("verify", "--out", run_copy).status == 0
+
+
+@pytest.mark.parametrize("content", [None, "[[[", "", "[train]\nfolds = 'many'\n"])
+def test_settings_that_are_lost_or_garbage_are_named_and_stay(run_copy, command, content):
+    path = run_copy / "run.toml"
+    path.unlink() if content is None else path.write_text(content)
+    if content == "":
+        pytest.skip("empty settings are those of the defaults")
+    for how in ([], ["--remove"], ["--repair"]):
+        said = command("verify", "--out", run_copy, *how)
+        assert said.status == 2
+        assert f"{path}" in said.err
+        assert "with the options of the first command of the run, writes" in said.err
+    assert content is None or path.read_text() == content
+
+
+@pytest.mark.parametrize("content", [None, "x", "lapsvm files 1\n3\n"])
+def test_a_list_of_files_that_is_lost_or_damaged_is_named_and_nothing_is_removed(run_copy, command, content):
+    path = run_copy / ".lapsvm-files"
+    path.unlink() if content is None else path.write_text(content)
+    flip(run_copy / "models" / "six.safetensors", -1)
+    shutil.rmtree(run_copy / "page")
+    before = {file: file.read_bytes() for file in run_copy.rglob("*") if file.is_file()}
+    for how in ([], ["--remove"], ["--repair"]):
+        said = command("verify", "--out", run_copy, *how)
+        assert said.status == 2
+        assert f"{path} is {'not there' if content is None else 'damaged'}" in said.err
+        assert f"{run_copy / 'page' / 'index.html'} is not there" in said.err
+        assert "six.safetensors is damaged" in said.err
+        assert f"lapsvm run --out NEW --shards-from {run_copy}" in said.err
+    assert {file: file.read_bytes() for file in run_copy.rglob("*") if file.is_file()} == before
+
+
+def test_a_history_that_is_lost_begins_anew_once_that_is_accepted(run_copy, command):
+    (run_copy / "history.csv").unlink()
+    assert "lapsvm verify --repair begins it anew." in command("verify", "--out", run_copy).err
+    assert command("verify", "--out", run_copy, "--repair").status == 0
+    assert command("verify", "--out", run_copy).status == 0
+
+
+def test_a_copy_without_shards_says_so(run_copy, command):
+    shutil.rmtree(run_copy / "shards")
+    said = command("verify", "--out", run_copy, "--json")
+    assert said.status == 0
+    assert json.loads(said.out)["figures"]["lost"]
+    assert "a copy of a run may be without its shards." in command("verify", "--out", run_copy).err
+
+
+def test_a_run_is_whole_after_each_of_its_stages(digits, tmp_path, command):
+    out = ("--out", tmp_path / "RUN", "--quiet")
+    small = ["--data", "voc", "--root", digits, "--extractor", "hog?size=16", "--max-windows", "20", "--pca", "8"]
+    options = {"extract": small, "train": ["--recipe", "best"], "refine": ["--refine", "1"]}
+    for stage in ("extract", "train", "tune", "refine", "detect", "evaluate", "report"):
+        assert command(stage, *out, *options.get(stage, [])).status == 0, stage
+        said = command("verify", *out)
+        assert said.status == 0, (stage, said.err)
