@@ -107,11 +107,16 @@ def _of_stages(run: RunFolder) -> Iterator[Path]:
             yield run.shards(set_name)
         if stage == "detect" and not run.files.is_marked and not (run.detections(set_name) / STAMP).is_file():
             yield run.detections(set_name) / STAMP
-        if stage in ("train", "tune", "refine") and not any(run.models.glob("*.safetensors")):
-            yield from () if run.files.lost("models/*.safetensors") else (run.models,)
+        trained = [run.models] if stage == "refine" else [run.models, run.first_models]
+        if stage in ("train", "tune", "refine") and not run.files.is_marked and not any(map(_has_models, trained)):
+            yield trained[-1]
         for name, path in (("evaluate", run.evaluation_file), ("report", run.page)):
             if stage == name and not path.is_file():
                 yield path
+
+
+def _has_models(folder: Path) -> bool:
+    return any(folder.glob("*.safetensors"))
 
 
 def made_by(run: RunFolder, path: Path) -> str:
