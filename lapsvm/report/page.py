@@ -12,7 +12,7 @@ from lapsvm.report.diagnosis import figure_tables, reliability_view
 from lapsvm.report.headline import class_table, headline
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
-from lapsvm.report.tables import FILTERS, Column, class_columns, left_out_sentence, window_counts
+from lapsvm.report.tables import FILTERS, Column, class_columns, left_out_sentence, seen_notes, window_counts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,6 +72,7 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
         summary=contents.summary,
         columns=columns,
         groups=_groups(columns),
+        seen_notes=seen_notes(columns),
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,

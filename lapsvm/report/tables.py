@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lapsvm.errors import ShapeError
+from lapsvm.evaluation.measures import MEANING, Pictures, seen_note
 from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import ClassSummary, Contents, SetSummary
 from lapsvm.report.misses import by_kind
@@ -133,6 +134,19 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
         *_set_columns(_TRAIN, IN_SAMPLE, summary.train, classes),
         *(_column("Training", spec, classes) for spec in _TRAINING),
     )
+
+
+def seen_notes(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return for each group of columns what its figures have seen of the labels of their own pictures."""
+    kinds = {HELD_OUT: Pictures.HELD_OUT, IN_SAMPLE: Pictures.TRAINING, "On": Pictures.TEST}
+    notes = []
+    for group in dict.fromkeys(column.group for column in columns):
+        pictures = next((kind for start, kind in kinds.items() if group.startswith(f"{start} ")), None)
+        keys = [column.key.removeprefix("train_") for column in columns if column.group == group]
+        if pictures is not None and (note := seen_note(keys, pictures)):
+            meaning = f", {MEANING[pictures]}" if MEANING[pictures] else ""
+            notes.append(f"{group}{meaning}: {note}.")
+    return tuple(notes)
 
 
 def _set_columns(

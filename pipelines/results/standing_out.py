@@ -122,7 +122,8 @@ def _source_sentence(source: Mapping[str, Any]) -> str:
             "what it has learned from is not recorded; where it is used, boxes come from more than labels."
         )
     known = {
-        NORMAL: "What stands out is what pictures without the classes lack; labels alone decide that.",
+        NORMAL: "What stands out is what pictures without the classes lack; labels alone decide that, those of the "
+        "held-out folds too.",
         IMPORTED: "What stands out was imported with the windows, and where it comes from is not recorded.",
     }
     return known.get(kind, f"What stands out is marked by a source of your own, {kind}.")

@@ -7,35 +7,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lapsvm.evaluation.measures import MEASURES, Pictures, seen_note
 from lapsvm.report import cell_text, drawn_text
 
-TITLES = {
-    "ap_11point": "AP 11-point",
-    "ap_area": "AP area",
-    "corloc": "CorLoc",
-    "pointing": "pointing",
-    "map_pointing": "map pointing",
-    "pixel_auroc": "pixel AUROC",
-    "pro": "PRO",
-    "image_ap": "image AP",
-    "image_auroc": "image AUROC",
-    "chance": "chance",
-    "ece": "ECE",
-    "brier": "Brier",
-    "coco_ap": "COCO AP",
-    "coco_ap50": "AP50",
-    "coco_ap75": "AP75",
-    "coco_ar100": "AR100",
-    "npos": "objects",
-}
+TITLES = {**{name: measure.title for name, measure in MEASURES.items()}, "npos": "objects"}
 Cell = str | float | int | None
 
 
-def print_table(table: Mapping[str, Any], title: str, *, with_intervals: bool = False) -> None:
+def print_table(
+    table: Mapping[str, Any], title: str, pictures: Pictures | None = None, *, with_intervals: bool = False
+) -> None:
     """Print the figures of classes and their means on standard output; the means name over how many they are.
 
-    That is where classes of the ground truth are missing, see `lapsvm evaluate --results`. With intervals every figure
-    has its own, in place of a line with those of the means.
+    A note says what the figures of known `pictures` have seen of their labels. The means name a number where classes of
+    the ground truth are missing, see `lapsvm evaluate --results`. With intervals every figure has its own, in place of
+    a line with those of the means.
     """
     missing, known = table.get("missing", ()), len(table["classes"])
     name = f"mean over {known} of {known + len(missing)} classes" if missing else "mean"
@@ -49,7 +35,7 @@ def print_table(table: Mapping[str, Any], title: str, *, with_intervals: bool = 
     if "any_class" in table:
         rows.append(["any class", *(table["any_class"].get(measure, "") for measure in measures)])
     means = _with_intervals({**table["mean"], "npos": ""}, measures, intervals["mean"])
-    lines = [_errors_line(table.get("errors", {}))]
+    lines = ["" if pictures is None else seen_note(measures, pictures), _errors_line(table.get("errors", {}))]
     if with_intervals:
         lines.append(f"brackets: {intervals['level']:.0%} intervals over {drawn_text(intervals)}")
     elif "intervals" in table:

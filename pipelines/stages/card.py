@@ -58,7 +58,7 @@ def _models(context: RunContext) -> str:
 
 def _figures(context: RunContext, sets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the tables of all sets, as evaluation prints them."""
-    for entry, title in figure_tables(context, sets):
+    for entry, title, _ in figure_tables(context, sets):
         yield f"## Figures: {escape_markdown(title)}\n\n{_table(entry)}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lapsvm.evaluation import write_json
+from lapsvm.evaluation.measures import MEANING, Pictures
 
 from ..context import RunContext
 from ..results.evaluation import SetEvaluation, evaluate_set
@@ -31,8 +32,8 @@ def run(context: RunContext) -> None:
     if weakness := Unseen.of_run(context.stored).weakness_message():
         context.reporter.say(f"evaluate: {weakness}")
     if not context.reporter.quiet:
-        for figures, title in figure_tables(context, table["sets"]):
-            print_table(figures, title)
+        for figures, title, pictures in figure_tables(context, table["sets"]):
+            print_table(figures, title, pictures)
         for name, entry in table["sets"].items():
             if context.precision is not None and "thresholds" in entry:
                 print_thresholds(entry["thresholds"], f"{name} set, thresholds")
@@ -56,12 +57,14 @@ def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
             context.reporter.warn(evaluation.left_out_note)
 
 
-def figure_tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the tables of a run with their titles: unseen pictures first, the training pictures last."""
+def figure_tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Pictures]]:
+    """Yield the tables of a run with their titles and pictures: unseen ones first, the training pictures last."""
     train_set = context.train_set
     for name, entry in sets.items():
         if name != train_set:
-            yield entry, f"{name} set"
+            yield entry, f"{name} set", Pictures.TEST
     if "held_out" in sets[train_set]:
-        yield sets[train_set]["held_out"], f"{train_set} set, held out: each picture by a model that did not see it"
-    yield sets[train_set], f"{train_set} set, in-sample: the detectors were trained with these pictures"
+        held_out = f"{train_set} set, held out: {MEANING[Pictures.HELD_OUT]}"
+        yield sets[train_set]["held_out"], held_out, Pictures.HELD_OUT
+    title = f"{train_set} set, in-sample: {MEANING[Pictures.TRAINING]}"
+    yield sets[train_set], title, Pictures.TRAINING

@@ -117,3 +117,28 @@ def test_of_a_flat_top_the_peak_is_the_middle():
     assert map_peak(values) == (6, 13)
     with pytest.raises(InputError, match="must have a pixel"):
         map_peak(np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, -1e4])
+def test_maps_with_an_offset_lose_nothing(offset):
+    rng, mask = np.random.default_rng(2), np.zeros((30, 30), bool)
+    mask[5:15, 5:15] = True
+    values = np.float32(offset + rng.normal(size=(30, 30)) * 0.02) + np.float32(0.04) * mask
+    counts = PixelCounts()
+    counts.add(values, mask)
+    assert counts.auroc == pytest.approx(roc_auc_score(mask.ravel(), values.ravel()), abs=1e-12)
+
+
+def test_many_different_values_keep_the_figures_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(pixels, "MOST_BINS", 1 << 12)
+    monkeypatch.setattr(pixels, "_WAITING", 1 << 13)
+    rng, counts, exact = np.random.default_rng(3), PixelCounts(), []
+    for _ in range(12):
+        mask = np.zeros((60, 70), bool)
+        mask[10:20, 10:25] = True
+        values = (rng.normal(size=mask.shape) + mask).astype(np.float32)
+        counts.add(values, mask)
+        exact.append((mask.ravel(), values.ravel()))
+    labels, scores = (np.concatenate(each) for each in zip(*exact, strict=True))
+    assert counts.auroc == pytest.approx(roc_auc_score(labels, scores), abs=1e-3)
+    assert max(len(bins._keys) for bins in (counts._others, counts._inside, counts._overlaps)) <= 1 << 12

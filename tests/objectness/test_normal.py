@@ -212,3 +212,73 @@ def test_negatives_that_are_all_alike_leave_a_picture_like_them_without_regions(
     assert not source.map(grey).any()
     assert source.regions(grey).shape == (0, 4)
     assert len(source.regions(with_grey(100, 200)))
+
+
+CHANGES = {
+    "empty": lambda values: values[:0],
+    "flat": lambda values: values.reshape(-1),
+    "three dimensions": lambda values: values[None],
+    "whole numbers": lambda values: values.astype(np.int64),
+    "flags": lambda values: values.astype(bool),
+    "NaN": lambda values: values * np.float32(np.nan),
+    "infinity": lambda values: values + np.float32(np.inf),
+}
+
+
+class Cells:
+    """A network whose one map has six channels of made-up numbers."""
+
+    def describe(self):
+        return {"kind": "cells"}
+
+    def feature_maps(self, pixels):
+        return [np.random.default_rng(int(pixels.sum()) % 997).normal(size=(6, 5, 7)).astype(np.float32)]
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Write a stored normal map with some parts changed, and return its path."""
+    from lapsvm.model_files import write_model
+    from lapsvm.objectness.normal import FORMAT, VERSION, _tensors
+
+    rng = np.random.default_rng(0)
+    pictures = [(f"p{i}", rng.integers(0, 256, (30, 40, 3), dtype=np.uint8)) for i in range(12)]
+    arrays = dict(_tensors(NormalMap.fit(Cells(), pictures)._parts))
+    head = {"format": FORMAT, "version": VERSION, "network": {"kind": "cells"}, "pictures": ["p0"]}
+
+    def write(header=(), tensors=(), without=()):
+        kept = {name: values for name, values in (arrays | dict(tensors)).items() if name not in without}
+        write_model(tmp_path / "normal.safetensors", head | dict(header), kept, "a test")
+        return tmp_path / "normal.safetensors"
+
+    write.arrays = arrays
+    return write
+
+
+@pytest.mark.parametrize("name", ["patches0", "mean0", "deviation0"])
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_stored_map_of_other_shapes_types_or_numbers_is_damaged(stored, name, how):
+    path = stored(tensors={name: CHANGES[how](stored.arrays[name])})
+    with pytest.raises(ModelFileError, match=rf"^normal map .* is damaged: its array {name} must be "):
+        NormalMap.load(path, Cells())
+
+
+def test_a_deviation_that_is_not_positive_is_damage(stored):
+    with pytest.raises(ModelFileError, match=r"deviation0 must be greater than 0, got 0\.$"):
+        NormalMap.load(stored(tensors={"deviation0": np.zeros((32, 32), np.float32)}), Cells())
+
+
+@pytest.mark.parametrize("header", [{"network": "x"}, {"network": []}, {"pictures": "p0"}, {"pictures": [3]}])
+def test_a_stored_map_with_a_header_of_other_types_is_damaged(stored, header):
+    with pytest.raises(ModelFileError, match="is damaged: it"):
+        NormalMap.load(stored(header=header), Cells())
+
+
+@pytest.mark.parametrize("without", [("patches0",), ("patches0", "mean0", "deviation0")])
+def test_a_stored_map_that_lacks_arrays_is_damaged(stored, without):
+    with pytest.raises(ModelFileError, match="must have the arrays of each map"):
+        NormalMap.load(stored(without=without), Cells())
+
+
+def test_a_stored_map_that_is_whole_is_read(stored):
+    assert NormalMap.load(stored(), Cells()).pictures == ("p0",)

@@ -100,6 +100,15 @@ def rows_of(text):
     return {row[0]: row for row in cells}
 
 
+def test_random_labels_of_a_normal_map_have_a_row_for_each_source(script, rows):
+    found = rows(script("learning/normal_random_labels.py", ORDERS=200), "--quick")
+    assert set(found) > {"none", "normal", "random order", "normal - none"}
+    assert float(found["normal - none"][1]) == pytest.approx(
+        float(found["normal"][1]) - float(found["none"][1]), abs=0.002
+    )
+    assert found["random order"][3] == "2"
+
+
 def test_every_command_has_a_test():
     listed = re.findall(r"^\| `(\S+)` \|", LIST.read_text("utf-8"), re.MULTILINE)
     own = set(re.findall(r'"(\w+/\w+\.py|\w+\.py)"', Path(__file__).read_text("utf-8")))
