@@ -20,7 +20,7 @@ Keys = NDArray[np.uint32]
 PRO_LIMIT = 0.3
 """The largest share of false pixels up to which PRO is computed."""
 MOST_BINS = 1 << 20
-_WAITING = 1 << 21
+WAITING = 1 << 21
 """Pixels that are collected before they are counted, so that sorting takes little time."""
 
 
@@ -99,7 +99,7 @@ class _Bins:
         """Count values by their keys, each with its weight, 1 by default; all calls have weights, or none has."""
         self._waiting.append((keys, weights))
         self._n_waiting += len(keys)
-        if self._n_waiting > _WAITING:
+        if self._n_waiting > WAITING:
             self.counted()
 
     def counted(self) -> int:

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as arrays
 from sklearn.metrics import roc_auc_score
 
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
-from lapsvm.evaluation import PixelCounts, map_peak
+from lapsvm.evaluation import PixelCounts, map_peak, pixels
 
 from ..twins.evaluation import pixel_figures
 
@@ -131,7 +131,7 @@ def test_maps_with_an_offset_lose_nothing(offset):
 
 def test_many_different_values_keep_the_figures_in_bounded_memory(monkeypatch):
     monkeypatch.setattr(pixels, "MOST_BINS", 1 << 12)
-    monkeypatch.setattr(pixels, "_WAITING", 1 << 13)
+    monkeypatch.setattr(pixels, "WAITING", 1 << 13)
     rng, counts, exact = np.random.default_rng(3), PixelCounts(), []
     for _ in range(12):
         mask = np.zeros((60, 70), bool)

@@ -297,3 +297,32 @@ class TestTinyNetwork(ObjectnessLaws):
 class TestTinyNetworkOfLogits(TestTinyNetwork):
     def make(self):
         return opened(self.path, "&activation=sigmoid&stretch=no&scale=255&order=bgr")
+
+
+def _network(outputs, kind):
+    """Return the bytes of a network of the mean over channels, with some outputs of an ONNX type."""
+    onnx = pytest.importorskip("onnx")
+    made, types = onnx.helper, onnx.TensorProto
+    nodes = [
+        made.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=1),
+        made.make_node("Cast", ["y"], ["z"], to=getattr(types, kind)),
+    ]
+    given = [made.make_tensor_value_info("x", types.FLOAT, (1, 3, 64, 64))]
+    taken = [made.make_tensor_value_info(name, getattr(types, kind), (1, 1, 64, 64)) for name in outputs]
+    graph = made.make_graph(nodes, "g", given, taken)
+    model = made.make_model(graph, opset_imports=[made.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
+def test_a_network_without_an_output_is_refused(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(_network([], "FLOAT"))
+    with pytest.raises(DataError, match=r"net\.onnx must give a map, but its graph has no output\.$"):
+        open_objectness(f"onnx:{tmp_path / 'net.onnx'}")
+
+
+def test_a_map_of_a_type_that_numpy_lacks_is_refused(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(_network(["z"], "BFLOAT16"))
+    source = open_objectness(f"onnx:{tmp_path / 'net.onnx'}")
+    with pytest.raises(DataError, match=r"net\.onnx must give numbers of NumPy's types"):
+        source.map(np.zeros((50, 70, 3), np.uint8))
