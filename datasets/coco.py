@@ -107,13 +107,14 @@ class CocoDataset:
         file = read_coco(self.coco_sets[set_name].annotations, boxes=True)
         ids = {key: image_id_of(name) for key, name in _picture_names(file).items()}
         objects: dict[str, list[ObjectRow]] = {image_id: [] for image_id in ids.values()}
-        for annotation in file.annotations:
+        for annotation in (one for one in file.annotations if one.image_id in ids):
             objects[ids[annotation.image_id]].append(
                 (file.categories[annotation.category_id], annotation.corners or annotation.fault, annotation.is_crowd)
             )
-        sizes = {ids[key]: size for key, size in file.sizes.items()}
+        sizes = {ids[key]: size for key, size in file.sizes.items() if key in ids}
         truth = truth_by_class(objects, self.classes, sizes=sizes)
         truth.count({NO_CATEGORY: file.faults.get(NO_CATEGORY, 0)})
+        truth.remark(file.remarks)
         return truth
 
     def unusable_boxes(self, set_name: str) -> str:
@@ -205,8 +206,12 @@ def _add(sets: dict[str, CocoSet], name: str, coco_set: CocoSet) -> None:
 
 
 def _picture_names(file: CocoFile) -> dict[Hashable, str]:
-    """Return image id -> path of the picture relative to its folder; AnnotationError if two images have one."""
-    names = {key: check_picture_path(name, f"{file.path}: image {key}") for key, name in file.file_names.items()}
+    """Return image id -> path of the picture relative to its folder, without images that only repeat another one.
+
+    Raises AnnotationError if images of one path differ.
+    """
+    checked = {key: check_picture_path(name, f"{file.path}: image {key}") for key, name in file.file_names.items()}
+    names = {key: name for key, name in checked.items() if key not in file.repeats}
     owners: dict[str, Hashable] = {}
     for key, name in names.items():
         if owners.setdefault(name, key) != key:

@@ -5,15 +5,15 @@ Boxes are read on request only, so that code that needs labels never sees boxes.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from lapsvm.arrays import check_distinct
+from lapsvm.agreement import agreed
 from lapsvm.box_faults import NO_BOX, NOT_NUMBERS, ROTATED, is_rotated, left_out_sentence
 from lapsvm.errors import AnnotationError, DataError, ResultsError
-from lapsvm.ground_truth import Size, object_faults
+from lapsvm.ground_truth import PICTURES_TWICE, TWICE, Size, object_faults, with_remarks
 from lapsvm.texts.reading import read_json
 
 Corners = tuple[float, float, float, float]
@@ -66,6 +66,10 @@ class CocoFile:
         The pictures with an annotation of a category that the file does not list; what they show is not known.
     sizes : mapping of image id to (width, height)
         Of the pictures of which the file has both, above 0.
+    repeats : mapping of image id to image id
+        Entries that only repeat an earlier one of the same ``file_name``, size and annotations.
+    n_twice : int
+        Number of boxes that are given again for the same picture, and are left out.
     """
 
     path: Path
@@ -75,6 +79,13 @@ class CocoFile:
     faults: Mapping[str, int] = field(default_factory=dict)
     without_category: frozenset[Hashable] = frozenset()
     sizes: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
+    repeats: Mapping[Hashable, Hashable] = field(default_factory=dict)
+    n_twice: int = 0
+
+    @property
+    def remarks(self) -> dict[str, int]:
+        """What the file gives twice, and how often."""
+        return {TWICE: self.n_twice, PICTURES_TWICE: len(self.repeats)}
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,9 @@ class CocoResult:
 
 def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     """Read a file of annotations; annotations of a category that it does not list are left out.
+
+    Equal entries are one, and so are equal boxes of a category in a picture. Categories that no annotation uses are
+    left out where another one has their name.
 
     Parameters
     ----------
@@ -105,38 +119,83 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     MissingError
         If there is no such file.
     AnnotationError
-        If it is not JSON or not a COCO file; an id occurs twice; two categories have the same name; or an annotation
-        has a picture that the file does not list.
+        If it is not JSON or not a COCO file; an id belongs to different entries; two categories of the same name have
+        annotations; or an annotation has a picture that the file does not list.
     """
     path = Path(path)
     content = read_json(path, "file of annotations", AnnotationError)
     if not isinstance(content, dict):
         raise AnnotationError(f"{path} must hold a JSON object with images, got {_short(content)}.")
     images = _by_id(content, "images", path)
-    categories = _by_id(content, "categories", path)
-    names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
-    check_distinct(names.values(), f"{path}: names of categories must differ", AnnotationError)
+    rows, n_repeated = _annotation_rows(content, path)
+    names = _category_names(content, rows, path)
     sizes = {key: _numbers([entry.get("width"), entry.get("height")], 2) for key, entry in images.items()}
     known = {key: (size[0], size[1]) for key, size in sizes.items() if size and min(size) > 0}
-    rows = _listed(content, "annotations", path)
     used = {index: row for index, row in enumerate(rows) if _is_listed(row.get("category_id"), names)}
     others = [row.get("image_id") for index, row in enumerate(rows) if index not in used]
     annotations = [_annotation(row, f"{path}: annotation {row.get('id', at)}", images) for at, row in used.items()]
     judged = _judged(annotations, list(used.values()), known)
-    faults = Counter(annotation.fault or CROWD for annotation in judged if annotation.fault or annotation.is_crowd)
+    kept = _first_of_equals(judged)
+    faults = Counter(judged[at].fault or CROWD for at in kept if judged[at].fault or judged[at].is_crowd)
     faults += Counter({NO_CATEGORY: len(others)})
-    without_category = frozenset(as_id(image) for image in others if _is_listed(image, images))
-    _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
-    read = tuple(judged if boxes else annotations)
-    return CocoFile(path, files, names, read, faults, without_category, known)
+    without_category = frozenset(as_id(image) for image in others if _is_listed(image, images))
+    repeats = _repeats(files, known, [judged[at] for at in kept], without_category)
+    read, n_twice = judged if boxes else annotations, n_repeated + len(judged) - len(kept)
+    taken = tuple(read[at] for at in kept)
+    return CocoFile(path, files, names, taken, faults, without_category, known, repeats, n_twice)
+
+
+def _first_of_equals(annotations: Sequence[CocoAnnotation]) -> list[int]:
+    """Return the numbers of annotations without those that repeat the box of an earlier one; unusable ones stay."""
+    keys = (
+        (at,) if one.corners is None else (one.image_id, one.category_id, one.is_crowd, one.corners)
+        for at, one in enumerate(annotations)
+    )
+    return list(agreed(zip(keys, range(len(annotations)), strict=True), same=lambda *_: True).taken.values())
+
+
+def _repeats(
+    files: Mapping[Hashable, str],
+    sizes: Mapping[Hashable, Size],
+    annotations: Sequence[CocoAnnotation],
+    without_category: Iterable[Hashable],
+) -> dict[Hashable, Hashable]:
+    """Return image id -> the image of the same file name that says the same, where all of that name do."""
+    said = defaultdict[Hashable, set[tuple[object, ...]]](set)
+    for one in annotations:
+        said[one.image_id].add((one.category_id, one.is_crowd, one.corners or one.fault))
+    for key in without_category:
+        said[key].add((NO_CATEGORY,))
+    named = [(str(PurePosixPath(name)), key) for key, name in files.items() if name]
+    equal = agreed(named, same=lambda one, other: (sizes.get(one), said[one]) == (sizes.get(other), said[other])).taken
+    return {key: equal[name] for name, key in named if equal.get(name, key) != key}
+
+
+def _category_names(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> dict[Hashable, str]:
+    """Return id -> name of the categories; of several of one name the one that annotations use, or else the first.
+
+    Raises AnnotationError if they use several of one name.
+    """
+    entries = _by_id(content, "categories", path)
+    names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in entries.items()}
+    used = {as_id(row.get("category_id")) for row in rows}
+    in_use = agreed((name, key) for key, name in names.items() if key in used)
+    for name, ids in in_use.unequal.items():
+        raise AnnotationError(
+            f"{path}: names of categories must differ where annotations use them, got {name!r} for the ids "
+            f"{_short(ids[0])} and {_short(ids[1])}; give one of them another name, or its annotations the other id."
+        )
+    first = {name: key for key, name in reversed(names.items())} | in_use.taken
+    return {key: name for key, name in names.items() if first[name] == key}
 
 
 def fault_sentence(file: CocoFile) -> str:
     """Return what evaluation does not take from a file, as the end of a sentence; "" if it takes everything."""
     unusable = {fault: count for fault, count in file.faults.items() if fault != CROWD}
     total = len(file.annotations) + unusable.get(NO_CATEGORY, 0)
-    return with_crowds(left_out_sentence(unusable, total), file.faults.get(CROWD, 0))
+    sentence = with_crowds(left_out_sentence(unusable, total), file.faults.get(CROWD, 0))
+    return with_remarks(sentence, file.remarks)
 
 
 def with_crowds(sentence: str, n_crowds: int) -> str:
@@ -202,17 +261,36 @@ def _listed(content: Mapping[str, Any], key: str, path: Path) -> list[dict[str, 
 
 def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, dict[str, Any]]:
     """Return id -> object of a list, in file order."""
-    entries: dict[Hashable, dict[str, Any]] = {}
+    ids = []
     for index, row in enumerate(_listed(content, key, path)):
         annotation_id = as_id(row.get("id"))
         if annotation_id is None:
             raise AnnotationError(
                 f"{path}: entry {index} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
             )
-        if annotation_id in entries:
-            raise AnnotationError(f"{path}: ids of {key} must differ, got {row['id']!r} twice.")
-        entries[annotation_id] = row
-    return entries
+        ids.append((annotation_id, row))
+    entries = agreed(ids)
+    for rows in entries.unequal.values():
+        raise AnnotationError(f"{path}: ids of {key} must differ, got {rows[1]['id']!r} twice.")
+    return entries.taken
+
+
+def _annotation_rows(content: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the annotations, equal ones of one id once, and how often one is repeated.
+
+    Raises AnnotationError if an id is none, or belongs to different annotations.
+    """
+    rule = f"{path}: ids of annotations must be numbers or texts and differ"
+    records = list[tuple[Hashable, dict[str, Any]]]()
+    for at, row in enumerate(_listed(content, "annotations", path)):
+        key = as_id(row.get("id"))
+        if key is None and row.get("id") is not None:
+            raise AnnotationError(f"{rule}, got {_short(row['id'])}.")
+        records.append(((key,) if key is not None else (at, "without an id"), row))
+    found = agreed(records)
+    for rows in found.unequal.values():
+        raise AnnotationError(f"{rule}, got {_short(rows[1]['id'])}.")
+    return list(found.taken.values()), found.n_repeated
 
 
 def _annotation(row: Mapping[str, Any], where: str, images: Mapping[Hashable, Any]) -> CocoAnnotation:
@@ -289,17 +367,6 @@ def _numbers(values: Any, count: int) -> list[float] | None:
     except OverflowError:
         return None
     return numbers if all(map(math.isfinite, numbers)) else None
-
-
-def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:
-    """Raise AnnotationError if two annotations that have an id share it."""
-    seen = set()
-    for row in rows:
-        key = as_id(row.get("id"))
-        if row.get("id") is not None and (key is None or key in seen):
-            got = _short(row["id"])
-            raise AnnotationError(f"{path}: ids of annotations must be numbers or texts and differ, got {got}.")
-        seen.add(key)
 
 
 def _text(entry: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:

@@ -1,13 +1,14 @@
 """Boxes of objects for evaluation: by class and picture, with what was left out of the files that they come from."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lapsvm.agreement import agreed
 from lapsvm.arrays import Float64
 from lapsvm.box_faults import OTHER_SIZE, box_faults, left_out_sentence
 
@@ -15,6 +16,9 @@ Size = tuple[float, float]
 """Width and height in pixels."""
 ObjectRow = tuple[str, object, bool]
 """Class, corners (x1, y1, x2, y2), whether it is difficult. A fault stands in place of corners that cannot be used."""
+TWICE = "boxes are given twice and count once"
+PICTURES_TWICE = "pictures are given twice, with the same boxes, and count once"
+PARTS = "parts of objects are no objects and are passed over"
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
         Pictures that have annotations, but none that can be used: what they show, and where, is not known.
     sizes : mapping of picture id to (width, height)
         Sizes of pictures as the files say.
+    remarks : mapping of str to int
+        What else a reader did not take as an object of its own, as `TWICE` and `PARTS` name it, and how often.
     """
 
     def __init__(self, content: Mapping[str, dict[str, GroundTruth]] | None = None) -> None:
@@ -59,16 +65,21 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
         self.total = sum(len(truth.boxes) for of_class in self.values() for truth in of_class.values())
         self.unknown: frozenset[str] = frozenset()
         self.sizes: Mapping[str, Size] = {}
+        self.remarks: Mapping[str, int] = {}
 
     def count(self, faults: Mapping[str, int]) -> None:
         """Add annotations of which nothing is known but their faults, as fault -> number."""
         self.faults = Counter(self.faults) + Counter(faults)
         self.total += sum(faults.values())
 
+    def remark(self, remarks: Mapping[str, int]) -> None:
+        """Add what was not taken as an object of its own, as remark -> number."""
+        self.remarks = Counter(self.remarks) + Counter(remarks)
+
     @property
     def sentence(self) -> str:
-        """What is left out, as the end of a sentence; "" for nothing."""
-        return left_out_sentence(self.faults, self.total)
+        """What is left out, and what is remarked, as the end of a sentence; "" for nothing."""
+        return with_remarks(left_out_sentence(self.faults, self.total), self.remarks)
 
     @property
     def is_empty(self) -> bool:
@@ -85,7 +96,26 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
         joined = truth_by_class(rows, self, sizes=self.sizes, real_sizes=sizes)
         joined.faults = Counter(self.faults) + Counter(joined.faults)
         joined.total, joined.unknown = self.total, self.unknown | joined.unknown
+        joined.remark(self.remarks)
         return joined
+
+
+def with_remarks(sentence: str, remarks: Mapping[str, int]) -> str:
+    """Return the end of a sentence with a clause for each remark and its number."""
+    clauses = (f"{count:,} {remark}" for remark, count in remarks.items() if count)
+    return "; ".join(clause for clause in (sentence, *clauses) if clause)
+
+
+def distinct_objects(rows: Sequence[ObjectRow]) -> tuple[list[ObjectRow], int]:
+    """Return the objects of a picture, each once, and how often one is given again; objects without corners stay."""
+    found = agreed(((_identity(number, row), row) for number, row in enumerate(rows)), same=lambda *_: True)
+    return list(found.taken.values()), found.n_repeated
+
+
+def _identity(number: int, row: ObjectRow) -> Hashable:
+    """Return what two rows of one object share."""
+    name, corners, is_difficult = row
+    return number if isinstance(corners, str) else (name, tuple(cast("Sequence[float]", corners)), bool(is_difficult))
 
 
 def truth_by_class(
@@ -98,7 +128,7 @@ def truth_by_class(
     """Return class -> picture id -> objects that can be used, of the objects of each picture.
 
     Every class has an entry for every picture. Objects of other classes are left out; objects that cannot be used are
-    left out and counted.
+    left out and counted, and one that is given twice in a picture counts once.
 
     Parameters
     ----------
@@ -112,8 +142,10 @@ def truth_by_class(
     """
     stated, real = sizes or {}, real_sizes or {}
     truth = TruthByClass({name: dict.fromkeys(objects, GroundTruth.of_objects([])) for name in classes})
-    faults, unknown = Counter[str](), set[str]()
-    for image_id, rows in objects.items():
+    faults, unknown, total, repeated = Counter[str](), set[str](), 0, 0
+    for image_id, given in objects.items():
+        rows, again = distinct_objects(given)
+        total, repeated = total + len(rows), repeated + again
         wrong = object_faults([corners for _, corners, _ in rows], stated.get(image_id), real.get(image_id))
         faults.update(filter(None, wrong))
         if rows and all(wrong):
@@ -124,7 +156,8 @@ def truth_by_class(
                 kept[name].append((row[0], bool(row[1])))
         for name in kept.keys() & truth.keys():
             truth[name][image_id] = GroundTruth.of_objects(kept[name])
-    truth.faults, truth.total = faults, sum(map(len, objects.values()))
+    truth.faults, truth.total = faults, total
+    truth.remark({TWICE: repeated})
     truth.unknown, truth.sizes = frozenset(unknown), stated
     return truth
 

@@ -1,6 +1,7 @@
 """COCO annotations: labels from categories, boxes for evaluation alone."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from lapsvm.box_faults import EMPTY, NO_BOX, NOT_NUMBERS
 from lapsvm.catalog import open_dataset
 from lapsvm.coco_files import NO_CATEGORY, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, DataError, LabelsError, MissingError, OptionError, ResultsError
+from lapsvm.ground_truth import PICTURES_TWICE, TWICE
 
 IMAGES = [{"id": 7, "file_name": "a b.jpg"}, {"id": 3, "file_name": "sub/a b.jpg"}, {"id": 9, "file_name": "犬.png"}]
 CATEGORIES = [{"id": 1, "name": "cat"}, {"id": 5, "name": "dog"}, {"id": 6, "name": "bird"}]
@@ -60,6 +62,38 @@ def test_whole_numbers_with_a_point_are_ids(tmp_path):
     write(path, content(annotations=[{**OBJECTS[0], "image_id": 7.5}]))
     with pytest.raises(AnnotationError, match=r"must have an image of the file, got image_id 7\.5"):
         open_dataset("coco", path.parent, train_set="train")
+
+
+REPEATED = {
+    "an entry of each list": content(images=IMAGES * 2, categories=CATEGORIES * 2, annotations=OBJECTS * 2),
+    "annotations of other ids": content(annotations=OBJECTS + [one | {"id": one["id"] + 9} for one in OBJECTS]),
+    "annotations without ids": content(annotations=[one | {"id": None} for one in OBJECTS * 2]),
+    "pictures of other ids": content(
+        images=IMAGES + [one | {"id": one["id"] + 90} for one in IMAGES],
+        annotations=OBJECTS + [one | {"id": one["id"] + 9, "image_id": one["image_id"] + 90} for one in OBJECTS],
+    ),
+    "an unused category of the same name": content(categories=[{"id": 0, "name": "cat"}, *CATEGORIES]),
+}
+
+
+@pytest.mark.parametrize("given", REPEATED.values(), ids=REPEATED)
+def test_what_is_said_twice_is_said_once(tmp_path, given):
+    for name, value in (("once", content()), ("twice", given)):
+        write(tmp_path / name / "annotations.json", value)
+        pictures(tmp_path / name)
+    once, twice = (open_dataset("coco", tmp_path / name, train_set="train") for name in ("once", "twice"))
+    assert twice.classes == once.classes
+    assert [(one.id, one.labels) for one in twice.records("train")] == [
+        (one.id, one.labels) for one in once.records("train")
+    ]
+    truth, wanted = twice.ground_truth("train"), once.ground_truth("train")
+    assert {name: {key: one.boxes.tolist() for key, one in of.items()} for name, of in truth.items()} == {
+        name: {key: one.boxes.tolist() for key, one in of.items()} for name, of in wanted.items()
+    }
+    n_others = len({one["file_name"] for one in given["images"]}) - len({one["id"] for one in given["images"]})
+    n_boxes = 0 if n_others else len(given["annotations"]) - len(OBJECTS)
+    assert truth.remarks == Counter({TWICE: n_boxes, PICTURES_TWICE: -n_others}) - Counter()
+    assert truth.total == wanted.total
 
 
 def test_a_picture_of_two_ids_is_refused_by_both(tmp_path):
@@ -182,11 +216,23 @@ BAD = {
     "an image that is none": (content(images=[7]), "entry 0 of images must be an object, got 7"),
     "an id that is none": (content(images=[{"id": [7]}]), "whole number or a text as id, got [7]"),
     "an id of NaN": ('{"images": [{"id": NaN}], "categories": [], "annotations": []}', "as id, got nan"),
-    "an image twice": (content(images=IMAGES * 2), "ids of images must differ, got 7 twice"),
-    "a category twice": (content(categories=CATEGORIES * 2), "ids of categories must differ, got 1 twice"),
-    "a name twice": (content(categories=[*CATEGORIES, {"id": 8, "name": "cat"}]), "names of categories must differ"),
+    "an image twice": (
+        content(images=[*IMAGES, {"id": 7, "file_name": "c.png"}]),
+        "ids of images must differ, got 7 twice",
+    ),
+    "a category twice": (
+        content(categories=[*CATEGORIES, {"id": 1, "name": "cow"}]),
+        "ids of categories must differ, got 1 twice",
+    ),
+    "a name twice": (
+        content(categories=[{"id": 1, "name": "cat"}, {"id": 5, "name": "cat"}]),
+        "names of categories must differ where annotations use them, got 'cat' for the ids 1 and 5",
+    ),
     "a category without a name": (content(categories=[{"id": 1}]), "must have a text as name"),
-    "an annotation twice": (content(annotations=OBJECTS * 2), "ids of annotations must be numbers or texts and differ"),
+    "an annotation twice": (
+        content(annotations=[*OBJECTS, OBJECTS[0] | {"id": 2}]),
+        "ids of annotations must be numbers or texts and differ, got 2",
+    ),
     "no such image": (changed(image_id=99), "annotation 1 must have an image of the file, got image_id 99"),
     "crowd of another kind": (changed(iscrowd="yes"), "0 or 1 as iscrowd, got 'yes'"),
     "a path that leads out": (content(images=[IMAGES[0] | {"file_name": "../a.jpg"}, *IMAGES[1:]]), "path below"),
