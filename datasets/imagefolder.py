@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from lapsvm.agreement import agreed
 from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.catalog import truth_by_class
 from lapsvm.coco_files import corners_of_bbox
@@ -63,6 +64,10 @@ class MetadataRow:
     file_name: str
     labels: tuple[str, ...]
     objects: Mapping[str, Any]
+
+    def says_as(self, other: Self) -> bool:
+        """Return whether another row of the picture has the same labels and objects, in any order of the labels."""
+        return sorted(self.labels) == sorted(other.labels) and self.objects == other.objects
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def open_imagefolder(
         If a class does not exist.
     """
     root = check_folder("data folder", root)
-    folders = {train_set: root} if _table(root) else _folders(root)
+    folders = {train_set: root} if _tables(root) else _folders(root)
     if not folders:
         raise MissingError(f"data folder {root} holds no {' or '.join(TABLES)}, nor does a folder in it.")
     rows = {name: _read_rows(folder) for name, folder in folders.items()}
@@ -147,28 +152,29 @@ def open_imagefolder(
 def _folders(root: Path) -> dict[str, Path]:
     """Return the folders of sets by name: those with a table."""
     return {
-        folder.name: folder for folder in sorted(root.iterdir()) if not is_system_name(folder.name) and _table(folder)
+        folder.name: folder for folder in sorted(root.iterdir()) if not is_system_name(folder.name) and _tables(folder)
     }
 
 
-def _table(folder: Path) -> Path | None:
-    """Return the table in a folder, if there is one."""
-    return next((folder / name for name in TABLES if is_named(folder / name)), None)
+def _tables(folder: Path) -> list[Path]:
+    """Return the tables in a folder."""
+    return [folder / name for name in TABLES if is_named(folder / name)]
 
 
 def _read_rows(folder: Path) -> list[MetadataRow]:
-    """Return the rows of the table in a folder; LabelsError if a picture is repeated."""
-    path = _table(folder) or folder / TABLES[0]
-    rows: dict[str, MetadataRow] = {}
-    text = read_text(path, "table", LabelsError)
-    for where, values in _json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text):
-        row = _row(where, values)
-        if row.file_name in rows:
-            raise LabelsError(f"{where}: a picture must be named once, got {row.file_name!r} again.")
-        rows[row.file_name] = row
-    if not rows:
-        raise LabelsError(f"table {path} names no picture.")
-    return list(rows.values())
+    """Return the rows of the tables in a folder, a picture once; LabelsError if rows of a picture differ."""
+    rows = list[MetadataRow]()
+    for path in _tables(folder):
+        text = read_text(path, "table", LabelsError)
+        values = list(_json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text))
+        if not values:
+            raise LabelsError(f"table {path} names no picture.")
+        rows += [_row(where, one) for where, one in values]
+    found = agreed(((row.file_name, row) for row in rows), same=MetadataRow.says_as)
+    for first, row, *_ in found.unequal.values():
+        what = f"a picture must be named once, or with the same labels and boxes, got {row.file_name!r} again"
+        raise LabelsError(f"{row.where}: {what} after {first.where}.")
+    return list(found.taken.values())
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:

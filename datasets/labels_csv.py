@@ -13,11 +13,13 @@ negatives, none, normal, ok, nan, null, n/a and <NA> (in any case) stand for an 
 column ``set`` is optional.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from lapsvm.agreement import agreed
 from lapsvm.errors import LabelsError
 from lapsvm.texts.reading import read_text
 
@@ -74,8 +76,8 @@ def open_csv(
         If `root` or its table does not exist.
     LabelsError
         If the table is unreadable; has another header, a row of another length, a path that is empty, absolute or
-        leaves `root`, no picture or no label; if a picture is in two sets, has a label twice, or has a label and an
-        empty one; or two pictures differ only in their suffix.
+        leaves `root`, no picture or no label; if a picture is in two sets, or has a label and an empty one; or two
+        pictures differ only in their suffix.
     OptionError
         If a class does not exist.
     """
@@ -117,27 +119,28 @@ def _checked(row: _Row) -> _Row:
 
 def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, set[str]]]:
     """Return set -> path of a picture -> its labels; LabelsError if rows contradict each other."""
-    pictures: dict[str, tuple[_Row, set[str]]] = {}
-    for row in rows:
-        first, labels = pictures.setdefault(row.image, (row, set()))
-        _check_repeated(row, first, labels)
-        labels |= {row.label} - {""}
-    sets: dict[str, dict[str, set[str]]] = {}
-    for image, (first, labels) in pictures.items():
-        sets.setdefault(first.set_name, {})[image] = labels
-    return sets
-
-
-def _check_repeated(row: _Row, first: _Row, labels: set[str]) -> None:
-    """Raise LabelsError if a row contradicts or repeats an earlier row of its picture."""
-    where = f"{row.where}: {row.image!r}"
-    if row.set_name != first.set_name:
-        raise LabelsError(f"{where} must be in one set, got {row.set_name!r} after {first.set_name!r}.")
-    if row is first:
-        return
-    if "" in (row.label, first.label):
+    labels = defaultdict[str, set[str]](set)
+    found = agreed(((row.image, row) for row in _remembered(rows, labels)), same=_agree)
+    for image, (first, row, *_) in found.unequal.items():
+        where = f"{row.where}: {image!r}"
+        if row.set_name != first.set_name:
+            raise LabelsError(f"{where} must be in one set, got {row.set_name!r} after {first.set_name!r}.")
         raise LabelsError(
             f"{where} must have an empty label in its only row, got {row.written!r} after {first.written!r}."
         )
-    if row.label in labels:
-        raise LabelsError(f"{where} must have each label once, got {row.label!r} again.")
+    sets: dict[str, dict[str, set[str]]] = {}
+    for image, row in found.taken.items():
+        sets.setdefault(row.set_name, {})[image] = labels[image]
+    return sets
+
+
+def _remembered(rows: Iterator[_Row], labels: Mapping[str, set[str]]) -> Iterator[_Row]:
+    """Yield rows, and add their labels to those of their pictures."""
+    for row in rows:
+        labels[row.image].update({row.label} - {""})
+        yield row
+
+
+def _agree(one: _Row, other: _Row) -> bool:
+    """Return whether two rows of a picture can be true together: in one set, both with a label or both without."""
+    return (one.set_name, one.label == "") == (other.set_name, other.label == "")

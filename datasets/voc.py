@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import normalize
 
+from lapsvm.agreement import agreed
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
 from lapsvm.files import is_system_name
-from lapsvm.ground_truth import TruthByClass
+from lapsvm.ground_truth import PARTS, TruthByClass
 from lapsvm.texts.reading import read_text
 from lapsvm.voc_files import read_voc_file
 
@@ -118,7 +119,9 @@ class VocDataset:
         files = {image_id: read_voc_file(folder / f"{image_id}.xml") for image_id in image_ids}
         rows = {key: [(item.name, item.box, item.difficult) for item in file.objects] for key, file in files.items()}
         sizes = {key: file.size for key, file in files.items() if file.size is not None}
-        return truth_by_class(rows, self.classes, sizes=sizes)
+        truth = truth_by_class(rows, self.classes, sizes=sizes)
+        truth.remark({PARTS: sum(file.n_parts for file in files.values())})
+        return truth
 
     def _read_lists(self, set_name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
         """Return the ids of a set in order, and class -> id -> flag."""
@@ -245,18 +248,19 @@ def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _read_list(path: Path, flagged: bool) -> dict[str, int]:
     """Return id -> +1, -1 or 0 of a class list, or id -> 0 of a set's list without flags, in order."""
-    flags: dict[str, int] = {}
+    rows = list[tuple[str, tuple[int, str]]]()
     for where, (image_id, *rest) in _lines(path):
         if len(rest) != flagged or not _FLAGS.keys() >= set(rest):
             rule, got = "a picture id and 1, -1 or 0" if flagged else "one picture id", " ".join([image_id, *rest])
             raise LabelsError(f"{where}: must be {rule}, got {got[:60]!r}.")
         check_image_id(image_id, where)
-        if image_id in flags:
-            raise LabelsError(f"{where}: a picture must be named once, got {image_id!r} again.")
-        flags[image_id] = _FLAGS[rest[0]] if flagged else 0
-    if not flags:
+        rows.append((image_id, (_FLAGS[rest[0]] if flagged else 0, where)))
+    if not rows:
         raise LabelsError(f"list {path} names no picture.")
-    return flags
+    found = agreed(rows, same=lambda one, other: one[0] == other[0])
+    for image_id, ((flag, _), (other, where), *_) in found.unequal.items():
+        raise LabelsError(f"{where}: a picture must have one flag, got {other} for {image_id!r} after {flag}.")
+    return {image_id: flag for image_id, (flag, _) in found.taken.items()}
 
 
 def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: Mapping[str, int]) -> None:

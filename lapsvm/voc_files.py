@@ -44,11 +44,13 @@ class VocFile(NamedTuple):
     """The content of one file: its objects, and the names and size of its picture.
 
     Names are those of ``<path>`` and ``<filename>``. The size is width and height, or None without a usable ``<size>``.
+    `n_parts` counts the ``<part>`` elements of objects, as of a person's head, which are no objects.
     """
 
     objects: list[VocObject]
     names: tuple[str, ...]
     size: tuple[float, float] | None = None
+    n_parts: int = 0
 
 
 def read_objects(path: Path) -> list[VocObject]:
@@ -74,7 +76,8 @@ def read_voc_file(path: Path) -> VocFile:
     if root.tag != "annotation":
         raise AnnotationError(f"annotation {path} must have the root <annotation>, got <{root.tag}>.")
     names = tuple(name for tag in ("path", "filename") if (name := _text(root, tag)))
-    return VocFile([_object(path, element) for element in root.findall("object")], names, _size(root))
+    objects = [_object(path, element) for element in root.findall("object")]
+    return VocFile(objects, names, _size(root), len(root.findall("object/part")))
 
 
 def _size(root: Any) -> tuple[float, float] | None:

@@ -90,10 +90,10 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
 
 def _is_export(path: Path) -> bool:
     """Return whether a path is a folder or file of another program; a file of verdicts may have any name."""
-    from ..review.mended.yolo_files import CLASSES
+    from ..review.mended.yolo_files import LISTS
     from ..verdicts.verdict import read_verdicts
 
-    is_named_so = path.suffix.lower() in (".json", ".xml", ".yaml", ".yml") or path.name == CLASSES
+    is_named_so = path.suffix.lower() in (".json", ".xml", ".yaml", ".yml") or path.name in LISTS
     return path.is_dir() or (is_named_so and not read_verdicts(path).by_class)
 
 

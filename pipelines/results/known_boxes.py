@@ -16,7 +16,16 @@ from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco, with_crowds
 from lapsvm.errors import AnnotationError, ImageError, MissingError
 from lapsvm.files import files_of_users
-from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
+from lapsvm.ground_truth import (
+    PARTS,
+    TWICE,
+    ObjectRow,
+    Size,
+    TruthByClass,
+    distinct_objects,
+    object_faults,
+    with_remarks,
+)
 from lapsvm.pictures.reading import seen_size
 from lapsvm.voc_files import read_voc_file
 
@@ -71,14 +80,20 @@ class AttachedPicture:
     rows: Sequence[ObjectRow]
     size: Size | None = None
 
+    @property
+    def content(self) -> tuple[Size | None, frozenset[ObjectRow]]:
+        """What it says of a picture, whatever the picture's name."""
+        return self.size, frozenset(self.rows)
+
 
 @dataclass(frozen=True)
 class AnnotatedFile:
-    """The pictures of the annotations, and how many annotations have faults that are those of no picture."""
+    """The pictures of the annotations, how many annotations have faults that are those of no picture, and remarks."""
 
     pictures: list[AttachedPicture]
     faults: Mapping[str, int] = field(default_factory=dict)
     n_crowds: int = 0
+    remarks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -228,8 +243,9 @@ def attach_boxes(
     """
     file = read_annotated(path)
     annotated = file.pictures
-    matches = match_pictures([picture.names for picture in annotated], records)
-    if not matches.pictures:
+    contents = [picture.content for picture in annotated]
+    matches = match_pictures([picture.names for picture in annotated], records, contents)
+    if not matches.pictures and not matches.unequal:
         first = annotated[0].names[0]
         raise AnnotationError(
             f"boxes {path} must name a picture of the run, but none of its {len(annotated):,} pictures is one, "
@@ -256,18 +272,18 @@ def _usable(path: str, file: AnnotatedFile, sizes: Mapping[int, Size | None]) ->
 
     Raises AnnotationError if there are annotations and none can be used.
     """
-    objects, faults = list[Objects](), Counter[str]()
+    objects, faults, total, n_twice = list[Objects](), Counter[str](), sum(file.faults.values()), 0
     for number, picture in enumerate(file.pictures):
-        corners = [row[1] for row in picture.rows]
-        wrong = object_faults(corners, picture.size, sizes.get(number))
+        rows, again = distinct_objects(picture.rows)
+        wrong = object_faults([row[1] for row in rows], picture.size, sizes.get(number))
         faults.update(filter(None, wrong))
-        objects.append(_objects(picture.rows, wrong))
+        objects.append(_objects(rows, wrong))
+        total, n_twice = total + len(rows), n_twice + again
     faults += Counter(file.faults)
-    total = sum(len(picture.rows) for picture in file.pictures) + sum(file.faults.values())
     sentence = left_out_sentence(faults, total)
     if 0 < total == sum(faults.values()):
         raise AnnotationError(f"boxes {path} must have a usable box, but {sentence}.")
-    note = with_crowds(sentence, file.n_crowds)
+    note = with_remarks(with_crowds(sentence, file.n_crowds), Counter(file.remarks) + Counter({TWICE: n_twice}))
     return objects, [note] if note else []
 
 
@@ -291,7 +307,7 @@ def read_annotated(path: str) -> AnnotatedFile:
     if not source.exists():
         raise MissingError(f"boxes {path} are not there; name the file or folder with --boxes, '' for none.")
     try:
-        file = AnnotatedFile(_voc_pictures(source)) if source.is_dir() else _coco_pictures(source)
+        file = _voc_pictures(source) if source.is_dir() else _coco_pictures(source)
     except AnnotationError as error:
         if source.is_dir() or source.suffix.lower() in ("", ".json"):
             raise
@@ -312,28 +328,31 @@ def _coco_pictures(path: Path) -> AnnotatedFile:
     names = file.file_names.items()
     pictures = [AttachedPicture((name or str(key),), rows[key], file.sizes.get(key)) for key, name in names]
     of_no_category = {fault: count for fault, count in file.faults.items() if fault == NO_CATEGORY}
-    return AnnotatedFile(pictures, of_no_category, file.faults.get(CROWD, 0))
+    return AnnotatedFile(pictures, of_no_category, file.faults.get(CROWD, 0), {TWICE: file.n_twice})
 
 
-def _voc_pictures(folder: Path) -> list[AttachedPicture]:
+def _voc_pictures(folder: Path) -> AnnotatedFile:
     """Return the pictures of the XML files in a folder."""
-    pictures = []
+    pictures, n_parts = [], 0
     for path in files_of_users(folder, "*.xml"):
         file = read_voc_file(path)
         own = path.relative_to(folder).with_suffix("").as_posix()
         rows = [(one.name, one.box, one.difficult) for one in file.objects]
         pictures.append(AttachedPicture((own, *file.names), rows, file.size))
-    return pictures
+        n_parts += file.n_parts
+    return AnnotatedFile(pictures, remarks={PARTS: n_parts})
 
 
 def _match_sentences(annotated: Sequence[AttachedPicture], matches: PictureMatches) -> Iterator[str]:
     """Yield sentences on the pictures that were matched, and on those that were not."""
-    left = len(annotated) - len(matches.unknown) - len(matches.ambiguous)
+    left = len(annotated) - len(matches.unknown) - len(matches.ambiguous) - len(matches.unequal)
     yield f"{left:,} of {len(annotated):,} pictures are the run's"
     names = [picture.names[0] for picture in annotated]
     unknown, ambiguous = [names[one] for one in matches.unknown], [names[one] for one in matches.ambiguous]
     yield from counted(unknown, "are no pictures of the run and are left out")
     yield from counted(ambiguous, "may be several pictures of the run, or share one, and are left out")
+    unequal = [names[one] for one in matches.unequal]
+    yield from counted(unequal, "are entries of one picture with different boxes, of which none are taken")
 
 
 def _class_sentences(names: Mapping[str, int], classes: Sequence[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import PurePath, PurePosixPath
 from unicodedata import normalize
 from urllib.parse import unquote
 
+from lapsvm.agreement import agreed
 from lapsvm.catalog import ImageRecord
 
 from ..run.groups import EXPORTED
@@ -30,12 +31,15 @@ class PictureMatches:
     unknown : list of int
         Named pictures that are none of the run's.
     ambiguous : list of int
-        Named pictures that may be several of the run's, or that share one of the run's.
+        Named pictures that may be several of the run's, or whose name means one less closely than another's.
+    unequal : list of int
+        Named pictures that mean one of the run's and differ in what is said of it.
     """
 
     pictures: dict[Picture, int]
     unknown: list[int]
     ambiguous: list[int]
+    unequal: list[int]
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ class _File:
     pictures: tuple[Picture, ...]
 
 
-def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequence[ImageRecord]]) -> PictureMatches:
+def match_pictures(
+    names: Sequence[Sequence[str]], records: Mapping[str, Sequence[ImageRecord]], contents: Sequence[object] = ()
+) -> PictureMatches:
     """Match named pictures with the pictures of a run.
 
     A name means the picture with the same file name, its suffix aside, and what programs add to a name if it means none
@@ -58,6 +64,9 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
     names : sequence of sequence of str
         Of each picture, its names in order of preference: the first that means one picture counts.
     records : mapping of set name to its pictures
+    contents : sequence, optional
+        What is said of each named picture: where equal things are said of one picture of the run, the first counts. By
+        default they are all different.
 
     Returns
     -------
@@ -74,14 +83,13 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
             best[chosen[1][0]].append((chosen[0], number))
         else:
             (ambiguous if any(files for _, files in candidates) else unknown).append(number)
-    pictures: dict[Picture, int] = {}
-    for file, entries in best.items():
-        highest = max(depth for depth, _ in entries)
-        closest = [number for depth, number in entries if depth == highest]
-        if len(closest) == 1:
-            pictures |= dict.fromkeys(file.pictures, closest[0])
-        ambiguous += [number for depth, number in entries if len(closest) > 1 or depth < highest]
-    return PictureMatches(pictures, unknown, sorted(ambiguous))
+    highest = {file: max(depth for depth, _ in entries) for file, entries in best.items()}
+    closest = [(file, number) for file, of in best.items() for depth, number in of if depth == highest[file]]
+    together = agreed(closest, same=lambda one, other: bool(contents) and contents[one] == contents[other])
+    pictures = {picture: number for file, number in together.taken.items() for picture in file.pictures}
+    ambiguous += [number for file, of in best.items() for depth, number in of if depth < highest[file]]
+    unequal = [number for file, number in closest if file in together.unequal]
+    return PictureMatches(pictures, unknown, sorted(ambiguous), sorted(unequal))
 
 
 def with_originals(names: Iterable[str]) -> tuple[str, ...]:

@@ -114,7 +114,10 @@ BAD = {
     "no file": ([{"label": "cat"}], "must have a file_name"),
     "no label column": ([{"file_name": "a.jpg", "text": "x"}], "one of label, labels, objects, got file_name, text"),
     "a path that leads out": ([GOOD | {"file_name": "../a.jpg"}], "path below the data folder"),
-    "a picture twice": ([GOOD, GOOD], "line 2: a picture must be named once"),
+    "a picture twice": (
+        [GOOD, GOOD | {"label": "another"}],
+        "line 2: a picture must be named once, or with the same labels and boxes",
+    ),
     "two suffixes": ([GOOD, GOOD | {"file_name": "a.png"}], "more than its suffix"),
     "labels that are no list": ([GOOD | {"labels": 3}], "labels must be a list"),
     "a label that is no name": ([GOOD | {"labels": [1.5]}], "a name or a whole number, got 1.5"),
@@ -161,3 +164,16 @@ def test_missing_tables_sets_and_classes_are_named(tmp_path):
         open_dataset("imagefolder", tmp_path, classes=("dog",))
     with pytest.raises(OptionError, match="set 'test' does not exist"):
         open_dataset("imagefolder", tmp_path).records("test")
+
+
+def test_rows_of_a_picture_are_one_if_they_say_the_same_in_whatever_table(tmp_path):
+    row = {"file_name": "a.jpg", "labels": ["dog", "cat"]}
+    write_jsonl(tmp_path, [row, row | {"labels": ["cat", "dog"]}])
+    (tmp_path / "metadata.csv").write_text('file_name,labels\na.jpg,"cat,dog"\nb.jpg,cat\n')
+    records = open_dataset("imagefolder", tmp_path).records("trainval")
+    assert [(one.id, one.labels["dog"]) for one in records] == [("a", 1), ("b", -1)]
+    (tmp_path / "metadata.csv").write_text("file_name,labels\na.jpg,cat\n")
+    with pytest.raises(
+        LabelsError, match=r"metadata\.csv, line 2: .* got 'a\.jpg' again after .*metadata\.jsonl, line 1"
+    ):
+        open_dataset("imagefolder", tmp_path)

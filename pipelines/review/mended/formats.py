@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from lapsvm.agreement import agreed
 from lapsvm.box_faults import ROTATED, is_rotated
 from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
@@ -15,8 +16,8 @@ from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_json, read_text
 from lapsvm.voc_files import VocObject, read_voc_file, read_xml
 
-from ...settings.limits import shown
-from .yolo_files import CLASSES, MARKERS, class_names, label_files
+from ...settings.limits import listed, shown
+from .yolo_files import LISTS, MARKERS, agreed_names, class_names, label_files, other_names
 
 Corners = tuple[float, ...]
 SHARES = (1.0, 1.0)
@@ -29,6 +30,10 @@ NO_LABEL = "without a label"
 APART = "whose label is apart from its shape"
 NO_NUMBER = "of a class number without a name"
 UNREADABLE = "that cannot be read"
+DRAFT = "in a draft that nobody submitted"
+CANCELLED = "that was cancelled, as a skipped task is"
+MARKS_NOTHING = "a tag or an answer that marks no place and is passed over"
+SEVERAL = "that another one of the same task contradicts"
 
 
 class MendedBox(NamedTuple):
@@ -49,7 +54,8 @@ class MendedPicture:
     Attributes
     ----------
     names : tuple of str
-        Names that it may have below the data folder, the preferred one first; with or without a suffix.
+        Names that it may have below the data folder, the preferred one first; with or without a suffix. Without a name
+        it has the remarks on the file.
     size : (width, height) or None
         Size in the units of the corners; None if the file does not say, and they are pixels.
     boxes : tuple of MendedBox
@@ -57,6 +63,9 @@ class MendedPicture:
         Whether the file says that a person has looked at it.
     is_marked : bool
         Whether the file says what boxes it has: those of a person or, unchanged, those of the export.
+    remarks : tuple of str
+        What is passed over in it, each as the end of a sentence that begins with a number of pictures, or for the file
+        as a sentence.
     """
 
     names: tuple[str, ...]
@@ -64,6 +73,16 @@ class MendedPicture:
     boxes: tuple[MendedBox, ...]
     is_submitted: bool = False
     is_marked: bool = True
+    remarks: tuple[str, ...] = ()
+
+    def says_as(self, other: Self) -> bool:
+        """Return whether another record of the same picture says the same of it."""
+        return (self.size, {*self.boxes}, self.is_marked) == (other.size, {*other.boxes}, other.is_marked)
+
+
+def remark(sentence: str) -> MendedPicture:
+    """Return a remark on a file."""
+    return MendedPicture((), None, (), remarks=(sentence,))
 
 
 def read_mended(path: Path) -> tuple[str, list[MendedPicture]]:
@@ -77,15 +96,37 @@ def read_mended(path: Path) -> tuple[str, list[MendedPicture]]:
         If it is not there.
     """
     if path.is_dir():
-        markers = [(name, marker) for name, (markers, _) in _READERS.items() for marker in markers]
-        found = next((one for one in markers if (path / one[1]).exists()), None)
-        if found is None:
-            listed = ", ".join(marker for _, marker in markers)
-            raise DataError(f"--merge {path} must be a folder that lapsvm export wrote, with one of {listed}.")
-        return _read(found[0], path / found[1])
-    if path.suffix in (".yaml", ".yml") or path.name == CLASSES:
+        return _read_folder(path)
+    if path.suffix in (".yaml", ".yml") or path.name in LISTS:
         return _read("yolo", path)
     return _read("cvat" if path.suffix == ".xml" else "label-studio" if _is_list(path) else "coco", path)
+
+
+def _read_folder(path: Path) -> tuple[str, list[MendedPicture]]:
+    """Return the name of the format of a folder, and its pictures; DataError if it holds none or several formats."""
+    found = {
+        name: next((one for one in markers if (path / one).exists()), "") for name, (markers, _) in _READERS.items()
+    }
+    present = {name: marker for name, marker in found.items() if marker}
+    if len(present) > 1 and "yolo" in present and not any(label_files(path)):
+        del present["yolo"]  # a list of classes alone
+    if not present:
+        names = ", ".join(marker for markers, _ in _READERS.values() for marker in markers)
+        raise DataError(f"--merge {path} must be a folder that lapsvm export wrote, with one of {names}.")
+    if len(present) > 1:
+        got = " and ".join(present.values())
+        raise DataError(f"--merge {path} must hold boxes once, got {got}; name the file that was mended.")
+    ((name, marker),) = present.items()
+    name, pictures = _read(name, path if name == "yolo" else path / marker)
+    return name, [*pictures, *_files_beside(path, name)]
+
+
+def _files_beside(folder: Path, format_name: str) -> Iterator[MendedPicture]:
+    """Yield a remark on other files in a folder that may be those that were mended."""
+    own = {*_READERS[format_name][0], *_WRITTEN}
+    files = [path.name for path in files_of_users(folder, "*") if path.parent == folder and path.suffix in _MENDED]
+    if others := [name for name in files if name not in own]:
+        yield remark(f"other files in the folder are not read, name one to merge it: {listed(others)}")
 
 
 def _is_list(path: Path) -> bool:
@@ -103,6 +144,7 @@ def _coco(path: Path) -> Iterator[MendedPicture]:
         boxes[key].append(MendedBox("", (), NO_CATEGORY))
     for key, name in file.file_names.items():
         yield MendedPicture((name,), file.sizes.get(key), tuple(boxes[key]))
+    yield from (remark(f"{count:,} {what}") for what, count in file.remarks.items() if count)
 
 
 def _voc(folder: Path) -> Iterator[MendedPicture]:
@@ -114,7 +156,9 @@ def _voc(folder: Path) -> Iterator[MendedPicture]:
         except AnnotationError:
             yield MendedPicture(names, None, (MendedBox("", (), UNREADABLE),))
         else:
-            yield MendedPicture((*file.names[:1], *names), file.size, tuple(map(_voc_box, file.objects)))
+            remarks = ("pictures have parts of objects, which are passed over",) if file.n_parts else ()
+            boxes = tuple(map(_voc_box, file.objects))
+            yield MendedPicture((*file.names[:1], *names), file.size, boxes, remarks=remarks)
 
 
 def _voc_box(one: VocObject) -> MendedBox:
@@ -122,16 +166,17 @@ def _voc_box(one: VocObject) -> MendedBox:
     return MendedBox(one.name, corners, one.fault or (DIFFICULT if one.difficult else ""))
 
 
-def _yolo(settings: Path) -> Iterator[MendedPicture]:
-    names, seen = class_names(settings), dict[str, MendedPicture]()
-    root = settings.parent.parent if settings.parent.name == "labels" else settings.parent
-    for path, place, possible in label_files(root):
-        lines = read_text(path, "file of labels", AnnotationError).splitlines()
+def _yolo(path: Path) -> Iterator[MendedPicture]:
+    """Yield the pictures of a folder, whose lists of classes must agree, or of the one list that a person named."""
+    if path.is_dir():
+        root, names = path, agreed_names(path)
+    else:
+        root, names = path.parent.parent if path.parent.name == "labels" else path.parent, class_names(path)
+        yield from map(remark, other_names(root, path))
+    for file, _, possible in label_files(root):
+        lines = read_text(file, "file of labels", AnnotationError).splitlines()
         boxes = tuple(_yolo_box(line, names) for line in lines if line.strip())
-        picture = MendedPicture(possible, SHARES, boxes)
-        if seen.setdefault(place, picture) != picture:
-            raise AnnotationError(f"{path} must have the boxes of the same picture in another part, but they differ.")
-    yield from seen.values()
+        yield MendedPicture(possible, SHARES, boxes)
 
 
 def _yolo_box(line: str, names: Mapping[int, str]) -> MendedBox:
@@ -166,21 +211,49 @@ def _label_studio(path: Path) -> Iterator[MendedPicture]:
 
 
 def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
-    """Return the picture of a task, with what was submitted last or else, as they were exported, its predictions."""
-    annotations = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
-    given = annotations or [one for one in task.get("predictions") or [] if isinstance(one, dict)]
-    address = urlsplit(task["data"]["image"])
-    name = parse_qs(address.query).get("d", [unquote(address.path)])[0]
-    if not given:
-        return MendedPicture((name,), None, (), is_marked=False)
+    """Return the picture of a task, with what was submitted or else, as they were exported, its predictions."""
+    given, drafts = task.get("annotations") or [], bool(task.get("drafts"))
+    submitted = [one for one in given if not one.get("was_cancelled")]
+    predicted = [one for one in task.get("predictions") or [] if isinstance(one, dict)]
+    results = agreed(("", _label_studio_result(one)) for one in submitted or predicted)
+    boxes, size = results.taken.get("", ((MendedBox("", (), SEVERAL),) if results.unequal else (), None))
+    cancelled = len(submitted) < len(given)
+    if not submitted:
+        unsaid = {DRAFT: drafts, CANCELLED: cancelled and bool(predicted)}
+        boxes += tuple(MendedBox("", (), fault) for fault, is_so in unsaid.items() if is_so)
+    remarks = {
+        "pictures have a draft that nobody submitted beside the annotation that counts": drafts and submitted,
+        "pictures have an annotation that was cancelled beside one that counts": cancelled and submitted,
+        "pictures were skipped, their annotation is cancelled": cancelled and not submitted and not predicted,
+        f"pictures have {MARKS_NOTHING}": any(
+            str(region.get("type")) in _NO_SHAPES for one in submitted for region in one["result"]
+        ),
+    }
+    return MendedPicture(
+        (_label_studio_name(task["data"]["image"]),),
+        size,
+        boxes,
+        bool(submitted),
+        bool(submitted or predicted or drafts),
+        tuple(text for text, is_so in remarks.items() if is_so),
+    )
+
+
+def _label_studio_name(text: str) -> str:
+    """Return the path of a picture in an address."""
+    address = urlsplit(text)
+    return parse_qs(address.query).get("d", [unquote(address.path)])[0]
+
+
+def _label_studio_result(annotation: Mapping[str, Any]) -> tuple[tuple[MendedBox, ...], tuple[float, float] | None]:
+    """Return the boxes of an annotation, and the size of the picture; one that differs, if its regions have several."""
     boxes, sizes = list[MendedBox](), list[tuple[float, float]]()
-    for region in given[-1]["result"]:
+    for region in annotation["result"]:
         found = _label_studio_boxes(region)
         boxes += found
         if any(box.corners for box in found):
             sizes.append((float(region["original_width"]), float(region["original_height"])))
-    size = next((one for one in sizes if one != sizes[0]), sizes[0]) if sizes else None
-    return MendedPicture((name,), size, tuple(boxes), bool(annotations))
+    return tuple(boxes), next((one for one in sizes if one != sizes[0]), sizes[0]) if sizes else None
 
 
 def _label_studio_boxes(region: Mapping[str, Any]) -> list[MendedBox]:
@@ -209,8 +282,15 @@ def _cvat(path: Path) -> Iterator[MendedPicture]:
         raise AnnotationError(f"{path} must have the root <annotations>, got <{root.tag}>.")
     for image in root.iter("image"):
         width, height = (_number(image.get(side), path) for side in ("width", "height"))
-        boxes = (_cvat_box(one, path) for one in image if one.tag != "tag")  # a tag is of the whole picture
-        yield MendedPicture((image.get("name", ""),), (width, height), tuple(boxes))
+        boxes = tuple(_cvat_box(one, path) for one in image if one.tag != "tag")  # a tag is of the whole picture
+        remarks = (f"pictures have {MARKS_NOTHING}",) if image.find("tag") is not None else ()
+        yield MendedPicture((image.get("name", ""),), (width, height), boxes, remarks=remarks)
+    if tracks := root.findall("track"):
+        count = sum(1 for track in tracks for shape in track if shape.get("outside") != "1")
+        yield remark(
+            f"{count:,} boxes and shapes of {len(tracks):,} tracks are left out, which name frames and no pictures; "
+            "export as CVAT for images"
+        )
 
 
 def _cvat_box(shape: Any, path: Path) -> MendedBox:
@@ -240,6 +320,9 @@ def _read(name: str, path: Path) -> tuple[str, list[MendedPicture]]:
 
 
 _OTHER_FORM = (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, OverflowError, *NOT_PARSED)
+_MENDED = (".json", ".xml", ".yaml", ".yml")
+_WRITTEN = ("exported.json", "results.json", "labels.xml")
+"""Files that exports write besides those that come back."""
 _NO_SHAPES = frozenset(
     {"choices", "textarea", "rating", "number", "datetime", "taxonomy", "relation", "pairwise", "ranker"}
 )

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from lapsvm.agreement import agreed, distinct
 from lapsvm.arrays import Float64
 from lapsvm.box_faults import box_faults
 from lapsvm.boxes import as_boxes
@@ -27,6 +28,7 @@ from ...shards.windows import UnusableError, run_pixels
 from ...verdicts.verdict import Box, Verdict, VerdictLog
 from .formats import SHARES, MendedBox, MendedPicture, read_mended
 
+TWICE = "pictures have a box twice, which counts once"
 TOLERANCE = 1.0
 """Pixels by which formats move corners: VOC's are whole, and a thin box becomes a pixel wide."""
 
@@ -59,9 +61,10 @@ class MendedExport:
 
     def __init__(self, path: Path, hashes: Mapping[str, str], classes: Sequence[str]) -> None:
         self._classes = classes
-        self.format_name, pictures = read_mended(path)
+        self.format_name, read = read_mended(path)
+        pictures = [one for one in read if one.names]
         exported = read_exported(_record_of(path))
-        matched, unknown = match_exported(pictures, exported)
+        matched, unknown, unequal = match_exported(pictures, exported)
         changed = [name for name in matched if hashes.get(exported[name].id, "") != exported[name].pixels]
         absent = [name for name in changed if exported[name].id not in hashes]
         resized = [name for name in matched if not _has_size(matched[name], exported[name])]
@@ -73,8 +76,10 @@ class MendedExport:
         self._pairs = [(exported[name], one) for name, one in matched.items() if name not in left_out]
         self._present = {box.class_name for one in matched.values() for box in one.boxes}
         notes = [
+            *(remark for one in read if not one.names for remark in one.remarks),
             *counted(unknown, "pictures were not exported, or cannot be told apart, and are left out"),
-            *counted(sorted(exported.keys() - matched.keys()), "exported pictures are missing and say nothing"),
+            *counted(unequal, "pictures are given twice with different boxes, of which none are taken"),
+            *counted(sorted(exported.keys() - {*matched, *unequal}), "exported pictures are missing and say nothing"),
             *counted(absent, "pictures are none of the training set and are left out"),
             *counted(sorted({*changed} - {*absent}), "pictures have changed since and are left out"),
             *counted(sorted({*resized} - {*changed}), "pictures have another size than exported and are left out"),
@@ -82,6 +87,7 @@ class MendedExport:
         ]
         for fault, names in faults.items():
             notes += counted(names, f"pictures have an annotation {fault} and are left out")
+        notes += _remarks(pictures)
         self.sentences = [f"{note}." for note in notes]
 
     def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
@@ -120,14 +126,24 @@ def _verdict(
     shown = exported.boxes[[one == name for one in exported.classes]]
     boxes = _in_pixels(mended, exported)[[one.class_name == name for one in mended.boxes]]
     near = np.abs(boxes[:, None] - shown[None]).max(axis=2) <= TOLERANCE
-    is_unchanged = len(boxes) == len(shown) and near.any(axis=0).all() and near.any(axis=1).all()
-    if is_unchanged and not (accepts and len(boxes)):
+    nearest = [shown[np.argmax(row)] if row.any() else box for box, row in zip(boxes, near, strict=True)]
+    kept, given = distinct(_rounded(nearest))[0], distinct(_rounded(shown))[0]
+    if {*kept} == {*given} and not (accepts and kept):
         return None
-    kept = [shown[np.argmax(row)] if row.any() else box for box, row in zip(boxes, near, strict=True)]
     earlier = log.of_class(name).get(exported.id)
     order = "next" if earlier is None else earlier.order
     kind = "boxes" if kept else "none"
-    return Verdict(exported.id, name, kind, _rounded(kept), _rounded(shown), exported.pixels, order)
+    return Verdict(exported.id, name, kind, tuple(kept), tuple(given), exported.pixels, order)
+
+
+def _remarks(pictures: Sequence[MendedPicture]) -> list[str]:
+    """Return what is passed over in pictures, a sentence for each kind."""
+    of_kind = defaultdict[str, list[str]](list)
+    for one in pictures:
+        boxes = [(box.class_name, box.corners) for box in one.boxes if not box.fault]
+        for remark in (*one.remarks, *([TWICE] if distinct(boxes)[1] else [])):
+            of_kind[remark].append(one.names[0])
+    return [note for remark, names in of_kind.items() for note in counted(names, remark)]
 
 
 def _in_pixels(mended: MendedPicture, exported: AnnotatedPicture) -> Float64:
@@ -164,11 +180,12 @@ def _has_size(mended: MendedPicture, exported: AnnotatedPicture) -> bool:
 
 def match_exported(
     pictures: Sequence[MendedPicture], exported: Collection[str]
-) -> tuple[dict[str, MendedPicture], list[str]]:
-    """Return name of an exported picture -> picture of a file, and the names of those that are none or share one.
+) -> tuple[dict[str, MendedPicture], list[str], list[str]]:
+    """Return name of an exported picture -> picture of a file, and two lists of names: those that mean no exported
+    picture, and exported pictures of which the file says different things.
 
     A picture's first name that means one exported picture counts: the same path, or the end of it, its suffix aside
-    where the name has none.
+    where the name has none. Beside records that a person submitted others say nothing.
     """
     by_file = defaultdict[str, list[str]](list)
     for name in exported:
@@ -182,8 +199,10 @@ def match_exported(
             found[meant[0]].append(picture)
         else:
             unknown.append(picture.names[0])
-    shared = [one.names[0] for of_one in found.values() if len(of_one) > 1 for one in of_one]
-    return {name: of_one[0] for name, of_one in found.items() if len(of_one) == 1}, unknown + shared
+    said = {name: [one for one in of_one if one.is_submitted] or of_one for name, of_one in found.items()}
+    records = ((name, one) for name, of_one in said.items() for one in of_one)
+    together = agreed(records, same=MendedPicture.says_as)
+    return together.taken, unknown, list(together.unequal)
 
 
 def _meant(name: str, by_file: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The files of a YOLO data set, in the forms in which programs leave them: names of classes, and files of labels.
 
-Names stand in data.yaml, or one per line in classes.txt. Labels lie in ``labels/<part>/``, ``labels/`` or
-``<part>/labels/``, where a part is train, val, valid, validation or test.
+Names stand in data.yaml, or one per line in classes.txt or obj.names, all of which must agree. Labels lie in
+``labels/<part>/``, ``labels/`` or ``<part>/labels/``, where a part is train, val, valid, validation or test.
 """
 
 import re
@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from lapsvm.agreement import Agreement, agreed
 from lapsvm.errors import AnnotationError
-from lapsvm.files import files_of_users
+from lapsvm.files import files_of_users, is_named
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_text, read_yaml
 
-CLASSES = "classes.txt"
-MARKERS = ("data.yaml", "data.yml", CLASSES, f"labels/{CLASSES}")
+LISTS = ("classes.txt", "obj.names")
+"""Files with a name in each line."""
+_SETTINGS = ("data.yaml", "data.yml")
+MARKERS = (*_SETTINGS, "classes.txt", "labels/classes.txt", "obj.names")
 """Files that say which folder holds a YOLO data set, the preferred one first."""
 
 _LABELS = "labels"
@@ -32,14 +35,14 @@ class LabelFile(NamedTuple):
 
 
 def class_names(path: Path) -> dict[int, str]:
-    """Return number -> class name of data.yaml or classes.txt.
+    """Return number -> class name of data.yaml or a list of classes.
 
     Raises
     ------
     MissingError, AnnotationError
         If the file is not there, is no text, or names no class by a whole number or its place in a list.
     """
-    if path.name == CLASSES:
+    if path.name in LISTS:
         lines = [line.strip() for line in read_text(path, "list of classes", AnnotationError).splitlines()]
         return dict(enumerate(line for line in lines if line))
     content = read_yaml(path, "settings file", AnnotationError)
@@ -48,6 +51,45 @@ def class_names(path: Path) -> dict[int, str]:
     if not rows:
         raise AnnotationError(f"{path} must have the names of classes as a list, or a table of numbers: names.")
     return {_checked_number(number, path): _checked_name(name, number, path) for number, name in rows}
+
+
+def agreed_names(root: Path) -> dict[int, str]:
+    """Return number -> class name of all lists of classes in a folder.
+
+    Raises AnnotationError, with the files, if they name a number differently.
+    """
+    found = _all_names(root)
+    if found.unequal:
+        raise AnnotationError(
+            f"{root}: lists of classes must agree, but {_difference(found)}; remove the one by which no labels were "
+            "written, or name the one that counts in place of the folder."
+        )
+    return {number: name for number, (name, _) in found.taken.items()}
+
+
+def other_names(root: Path, chosen: Path) -> list[str]:
+    """Return a sentence, in a list, if lists of classes in a folder differ and one was chosen; else an empty list."""
+    found = _all_names(root)
+    counts = f"lists of classes differ, and {chosen.name} counts: {_difference(found)}" if found.unequal else ""
+    return [counts] if counts else []
+
+
+def _all_names(root: Path) -> Agreement[int, tuple[str, str]]:
+    """Return number -> name and file, of all lists of classes in a folder."""
+    files = [root / name for name in _SETTINGS if is_named(root / name)]
+    files += [path for name in LISTS for path in files_of_users(root, name)]
+    rows = (
+        (number, (name, path.relative_to(root).as_posix()))
+        for path in files
+        for number, name in class_names(path).items()
+    )
+    return agreed(rows, same=lambda one, other: one[0] == other[0])
+
+
+def _difference(names: Agreement[int, tuple[str, str]]) -> str:
+    """Return which class two lists name differently."""
+    number, ((name, file), (other, elsewhere), *_) = next(iter(names.unequal.items()))
+    return f"class {number} is {name!r} in {file} and {other!r} in {elsewhere}"
 
 
 def _checked_number(key: Any, path: Path) -> int:

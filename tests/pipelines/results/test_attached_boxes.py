@@ -88,6 +88,31 @@ def test_what_is_left_out_is_told_in_a_sentence_each(tmp_path):
     )
 
 
+def test_a_picture_that_is_given_twice_counts_once_or_is_named(tmp_path):
+    names, box, other = ["2.jpg", "images/2.jpg"], [10, 20, 30, 40], [10, 20, 30, 41]
+    path = coco(tmp_path, names, [(0, 1, box), (1, 1, box), (1, 1, box)])
+    attached = attach_boxes(path, RECORDS, CLASSES)
+    assert attached.pictures["test"] == {"cat/2": [("cat", (10, 20, 40, 60), False)]}
+    assert attached.sentences == (
+        f"boxes {path}: 1 boxes are given twice and count once",
+        f"boxes {path}: 2 of 2 pictures are the run's",
+    )
+    path = coco(tmp_path, names, [(0, 1, box), (1, 1, other)])
+    attached = attach_boxes(path, RECORDS, CLASSES)
+    assert attached.pictures["test"] == {}
+    said = "2 are entries of one picture with different boxes, of which none are taken: '2.jpg', 'images/2.jpg'"
+    assert attached.sentences == (f"boxes {path}: 0 of 2 pictures are the run's", f"boxes {path}: {said}")
+
+
+def test_parts_of_objects_are_counted(tmp_path):
+    path = voc(tmp_path, **{"2": ("", (11, 21, 40, 60))})
+    file = Path(path, "2.xml")
+    part = "<part><name>head</name><bndbox><xmin>1</xmin></bndbox></part>"
+    file.write_text(file.read_text().replace("</object>", f"{part * 3}</object>"))
+    attached = attach_boxes(path, RECORDS, CLASSES)
+    assert attached.sentences[0] == f"boxes {path}: 3 parts of objects are no objects and are passed over"
+
+
 def test_crowd_regions_are_difficult_and_masks_are_ignored(tmp_path):
     path = coco(tmp_path, ["2.jpg"], [(0, 1, [1, 1, 2, 2])], iscrowd=1, segmentation={"counts": [4], "size": [2, 2]})
     truth = truth_of(attach_boxes(path, RECORDS, CLASSES))

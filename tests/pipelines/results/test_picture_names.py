@@ -62,9 +62,16 @@ def test_the_first_of_several_names_that_means_one_picture_counts():
     assert matches.pictures == {("trainval", "dog/001"): 0}
 
 
-def test_two_names_of_one_picture_are_ambiguous_unless_one_is_closer():
-    matches = match_pictures([["a/007.jpg"], ["b/007.jpg"]], ANIMALS)
-    assert (matches.pictures, matches.ambiguous) == ({}, [0, 1])
+def test_what_several_names_of_one_picture_say_counts_if_it_is_the_same():
+    names = [["a/007.jpg"], ["b/007.jpg"]]
+    for contents in ((), ("one", "other")):
+        matches = match_pictures(names, ANIMALS, contents)
+        assert (matches.pictures, matches.ambiguous, matches.unequal) == ({}, [], [0, 1])
+    matches = match_pictures(names, ANIMALS, ("one", "one"))
+    assert (matches.pictures, matches.ambiguous, matches.unequal) == ({("test", "cat/007"): 0}, [], [])
+
+
+def test_the_closest_of_several_names_of_one_picture_counts():
     matches = match_pictures([["a/007.jpg"], ["cat/007.jpg"]], ANIMALS)
     assert (matches.pictures, matches.ambiguous) == ({("test", "cat/007"): 1}, [0])
 

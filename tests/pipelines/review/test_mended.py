@@ -258,13 +258,24 @@ def test_what_is_no_export_is_refused_in_a_sentence(coco, run_copy, refused, tmp
 def test_a_name_means_the_exported_picture_whose_path_ends_like_it(name, meant):
     exported = ("cat/one.jpg", "dog/one.jpg", "cat/two.a.png")
     picture = MendedPicture((name,), None, ())
-    found, unknown = match_exported([picture], exported)
-    assert (found, unknown) == (({meant: picture}, []) if meant else ({}, [name]))
+    found, unknown, unequal = match_exported([picture], exported)
+    assert (found, unknown, unequal) == (({meant: picture}, [], []) if meant else ({}, [name], []))
 
 
-def test_two_pictures_that_mean_one_are_both_left_out():
-    pictures = [MendedPicture((name,), None, ()) for name in ("one", "cat/one.jpg")]
-    assert match_exported(pictures, ("cat/one.jpg",)) == ({}, ["one", "cat/one.jpg"])
+def test_records_of_one_picture_are_one_if_they_say_the_same_and_none_if_they_differ():
+    box, other = MendedBox("six", (1, 1, 20, 20)), MendedBox("six", (1, 1, 20, 21))
+
+    def matched(*records):
+        pictures = [MendedPicture((("one", "cat/one.jpg")[at % 2],), None, *given) for at, given in enumerate(records)]
+        found, unknown, unequal = match_exported(pictures, ("cat/one.jpg",))
+        assert unknown == []
+        return [pictures.index(one) for one in found.values()] or unequal
+
+    assert matched([(box, other)], [(other, box)]) == [0]
+    assert matched([(box,)], [(box,)], [(other,)]) == ["cat/one.jpg"]
+    assert matched([(box,)], [()]) == ["cat/one.jpg"]
+    assert matched([(box,)], [(other,), True], [(other,), True]) == [1]  # the first is what nobody submitted
+    assert matched([(box,), True], [(other,), True]) == ["cat/one.jpg"]
 
 
 @pytest.mark.parametrize(
