@@ -5,7 +5,7 @@
     ROOT/train/good/<picture>
     ROOT/test/good/<picture>
     ROOT/test/<defect>/<picture>
-    ROOT/ground_truth/<defect>/<picture>_mask.png    or <picture>.png; .bmp and .tif, too
+    ROOT/ground_truth/<defect>/<picture>_mask.png    or <picture>.png; .bmp, .tif and .jpg, too
 
 A picture is positive for the defect of its folder. Folders with a word of no class, as good, hold none. The layout
 trains on good pictures alone, which say nothing of defects: so half of the pictures of each folder of test join
@@ -13,20 +13,21 @@ training, and the other half is the test set. A layout whose train holds defects
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from unicodedata import normalize
 
 from lapsvm.catalog import ImageRecord, truth_by_class
-from lapsvm.errors import LabelsError, MissingError
-from lapsvm.files import is_system_name
+from lapsvm.errors import ImageError, LabelsError, MissingError
+from lapsvm.files import files_of_users
 from lapsvm.ground_truth import ObjectRow, Size, TruthByClass
-from lapsvm.pictures.masks import MASK_SUFFIXES, mask_regions, read_mask
+from lapsvm.pictures.masks import MASK_SUFFIXES
 
 from .folder import class_pictures, folders_of_classes, is_no_class, subfolders
 from .labelled import LabelledPictures, count_ignored, labelled_records
+from .masks import MaskFiles, MaskSummary, mask_files, mask_sentence, summarised_mask
 from .names import check_folder, check_set, choose_classes
 
 TRAIN, TEST, MASKS = "train", "test", "ground_truth"
@@ -54,6 +55,7 @@ class MaskedPictures(LabelledPictures):
 
     mask_files: Mapping[str, Path] = field(default_factory=dict)
     split_note: str = ""
+    _known: dict[Path, MaskSummary] = field(default_factory=dict, repr=False, compare=False)
 
     def masks(self, set_name: str) -> dict[str, Path | None] | None:
         """Return picture id -> file of its mask, None for a picture of no class; None if no mask of the set is known.
@@ -76,7 +78,7 @@ class MaskedPictures(LabelledPictures):
     def ground_truth(self, set_name: str) -> TruthByClass | None:
         """Return class -> picture id -> boxes around the regions of its mask, for evaluation; None without masks.
 
-        What a picture with a defect shows is not known where it has no mask, or a black one.
+        What a picture with a defect shows is not known where it has no mask, a black one, or one of too many regions.
 
         Raises
         ------
@@ -94,10 +96,27 @@ class MaskedPictures(LabelledPictures):
         for record in self.pictures[set_name]:
             path, rows[record.id] = masks.get(record.id), []
             if path is not None:
-                rows[record.id], sizes[record.id] = _objects(path, _shown(record))
+                mask = self._summary(path)
+                sizes[record.id] = mask.size
+                rows[record.id] = [(name, one, False) for name in _shown(record) for one in mask.corners]
         truth = truth_by_class(rows, self.classes, sizes=sizes)
         truth.unknown |= {record.id for record in self.pictures[set_name] if _shown(record) and not rows[record.id]}
         return truth
+
+    def unusable_boxes(self, set_name: str) -> str:
+        """Return how the masks of a set were understood, and which are improbable, as the end of a sentence, or ""."""
+        masks = dict[str, MaskSummary]()
+        for image_id, path in (self.masks(set_name) or {}).items():
+            if path is not None:
+                with suppress(ImageError, MissingError):  # `ground_truth` raises them
+                    masks[image_id] = self._summary(path)
+        return mask_sentence(masks)
+
+    def _summary(self, path: Path) -> MaskSummary:
+        """Return the summary of a mask; a second call does not read the file again."""
+        if path not in self._known:
+            self._known[path] = summarised_mask(path)
+        return self._known[path]
 
 
 def open_mvtec(
@@ -149,8 +168,8 @@ def open_mvtec(
         if not records:
             raise LabelsError(f"set {name!r} of {root} has no picture: {TEST} must hold two of a kind, or more.")
     masks = _mask_files(root, pictures.values())
-    note = f"{OWN_SPLIT if is_split else SPLIT}; {_masks_note(pictures.values(), chosen, len(masks))}"
-    return MaskedPictures("mvtec", chosen, pictures, partial(count_ignored, root), masks, note)
+    note = f"{OWN_SPLIT if is_split else SPLIT}; {_masks_note(pictures.values(), chosen, len(masks.taken))}"
+    return MaskedPictures("mvtec", chosen, pictures, lambda: count_ignored(root) | masks.ignored, masks.taken, note)
 
 
 def _masks_note(sets: Iterable[Sequence[ImageRecord]], classes: Sequence[str], n_masks: int) -> str:
@@ -198,40 +217,24 @@ def _is_product(folder: Path) -> bool:
     return all((folder / name).is_dir() for name in (TRAIN, TEST))
 
 
-def _mask_files(root: Path, sets: Iterable[Sequence[ImageRecord]]) -> dict[str, Path]:
-    """Return picture id -> mask, for the pictures of test that show a defect and have one."""
-    known: dict[Path, dict[str, Path]] = {}
-    masks = {}
+def _mask_files(root: Path, sets: Iterable[Sequence[ImageRecord]]) -> MaskFiles:
+    """Return the masks of the pictures of test that show a defect, and what of the folder of masks is none."""
+    stems, ids = dict[tuple[str, str], str](), dict[str, str]()
     for record in (record for records in sets for record in records):
         kind = record.path.parent
-        if not _shown(record) or kind.parent != root / TEST:
-            continue
-        if kind not in known:
-            known[kind] = _files_by_stem(root / MASKS / kind.name)
-        stem = normalize("NFC", record.path.stem)
-        if mask := known[kind].get(f"{stem}_mask") or known[kind].get(stem):
-            masks[record.id] = mask
-    return masks
+        if _shown(record) and kind.parent == root / TEST:
+            stem = normalize("NFC", record.path.stem)
+            ids[record.id] = kind.name
+            stems |= {(kind.name, name): record.id for name in (f"{stem}_mask", stem)}
+    files = [(stems.get((path.parent.name, normalize("NFC", path.stem)), ""), path) for path in _possible(root / MASKS)]
+    return mask_files(files)
 
 
-def _files_by_stem(folder: Path) -> dict[str, Path]:
-    """Return name without suffix -> file, of the masks in a folder; none if it is not there."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    return {
-        normalize("NFC", path.stem): path
-        for path in files
-        if path.suffix.lower() in MASK_SUFFIXES and not is_system_name(path.name)
-    }
+def _possible(folder: Path) -> list[Path]:
+    """Return the files in folders of kinds that may be masks."""
+    return [path for path in files_of_users(folder, "*/*") if path.suffix.lower() in MASK_SUFFIXES]
 
 
 def _shown(record: ImageRecord) -> list[str]:
     """Return the classes that a picture shows."""
     return [name for name, label in record.labels.items() if label == 1]
-
-
-def _objects(path: Path, shown: Sequence[str]) -> tuple[list[ObjectRow], Size]:
-    """Return an object of each shown class for every region of a mask, and the size of the mask."""
-    mask = read_mask(path)
-    _, boxes = mask_regions(mask)
-    corners = [tuple(box) for box in boxes.tolist()]
-    return [(name, box, False) for name in shown for box in corners], (mask.shape[1], mask.shape[0])

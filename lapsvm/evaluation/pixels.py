@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float64, as_floats, check_finite
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.pictures.masks import Mask, mask_regions
+from lapsvm.pictures.masks import Mask, mask_labels
 
 Keys = NDArray[np.uint32]
 PRO_LIMIT = 0.3
@@ -56,12 +56,12 @@ class PixelCounts:
         self._others.add(keys[~inside])
         if not inside.any():
             return
-        regions, boxes = mask_regions(inside)
+        n_regions, regions = mask_labels(inside)
         labels = regions[inside]
         weights = 1 / np.bincount(labels)[labels]
         self._inside.add(keys[inside])
         self._overlaps.add(keys[inside], weights)
-        self.n_regions += len(boxes)
+        self.n_regions += n_regions
 
     @property
     def auroc(self) -> float | None:

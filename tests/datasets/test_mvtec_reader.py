@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lapsvm.datasets.masks import TOO_MANY_REGIONS
 from lapsvm.datasets.mvtec import SPLIT, open_mvtec, split_folders
 from PIL import Image
 
@@ -92,6 +93,7 @@ def test_masks_are_found_by_either_name_and_good_pictures_have_none(tmp_path):
     found = {name: path and path.name for name, path in known.items()}
     assert {name: path for name, path in found.items() if "/crack/" in name} == {
         "test/crack/000": "000_mask.png", "test/crack/001": "001.png", "test/crack/002": "002.TIF",
+        "test/crack/003": "003_mask.jpg",
     }  # fmt: skip
     assert found["train/good/000"] is None
     assert not any("/cut/" in name for name in found)
@@ -122,6 +124,54 @@ def test_boxes_are_those_around_the_regions_of_masks(tmp_path):
             assert boxes["crack"] == cracks
             assert boxes["cut"] == ([[0.0, 0.0, 2.0, 2.0]] if "/cut/" in record.id and number else [])
         assert truth.unknown == {one.id for one in records if one.id == "test/cut/000"}
+
+
+def test_of_two_masks_of_a_picture_equal_ones_are_one_and_others_are_named_and_not_taken(tmp_path):
+    product(tmp_path)
+    folder = tmp_path / "ground_truth" / "crack"
+    for number, (first, second) in enumerate((((0, 0, 3, 2), (0, 0, 3, 2)), ((0, 0, 3, 2), (0, 0, 3, 3)))):
+        write_mask(folder / f"00{number}_mask.png", first)
+        write_mask(folder / f"00{number}.bmp", second)
+    write_mask(folder / "009.png", (0, 0, 3, 2))
+    dataset = open_mvtec(tmp_path)
+    assert [*dataset.mask_files] == ["test/crack/000"]
+    assert dataset.ignored_files() == {
+        "masks of no picture with a defect (crack/009.png)": 1,
+        "masks that differ from another one of their picture (crack/001.bmp, crack/001_mask.png)": 2,
+    }
+    assert "of 8 pictures with a defect 1 have a mask" in dataset.split_note
+
+
+def test_improbable_masks_are_named_once_for_each_kind(tmp_path):
+    product(tmp_path)
+    for number in range(4):
+        write_mask(tmp_path / f"ground_truth/crack/00{number}.png", (0, 0, 20, 6))
+        write_mask(tmp_path / f"ground_truth/cut/00{number}.png", *([(0, 0, 2, 2)] if number % 2 else []))
+    dataset = open_mvtec(tmp_path)
+    said = [dataset.unusable_boxes(name) for name in dataset.sets]
+    for sentence in said:
+        assert "2 of 4 masks cover more than half of their picture; are they inverted" in sentence
+        assert "test/crack/000 60%, test/crack/003 60%" in sentence or "test/crack/001 60%" in sentence
+        assert "1 of 4 masks are black: what their pictures show is not known: test/cut/00" in sentence
+    write_mask(tmp_path / "ground_truth/cut/000.png", (0, 0, 2, 2), (9, 0, 20, 5))
+    only_cuts = open_mvtec(tmp_path, classes=["cut"])
+    assert all("cover" not in only_cuts.unusable_boxes(name) for name in only_cuts.sets)
+
+
+def test_a_mask_of_dots_is_no_mask_of_objects(tmp_path):
+    product(tmp_path)
+    for number in range(4):
+        write_mask(tmp_path / f"ground_truth/crack/00{number}.png", (1, 2, 4, 5), size=(80, 80))
+    dots = np.zeros((80, 80), np.uint8)
+    dots[::2, ::2] = 255
+    for number in (0, 1):
+        Image.fromarray(dots).save(tmp_path / f"ground_truth/crack/00{number}.png")
+    dataset = open_mvtec(tmp_path)
+    truths = [dataset.ground_truth(name) for name in dataset.sets]
+    bad = {name for truth in truths for name in truth.unknown if "crack" in name}
+    assert bad == {"test/crack/000", "test/crack/001"}
+    assert sum(truth.faults[TOO_MANY_REGIONS] for truth in truths) == 2
+    assert any("masks have more than 1,000 regions" in dataset.unusable_boxes(name) for name in dataset.sets)
 
 
 def test_where_a_defect_has_no_mask_what_the_picture_shows_is_not_known(tmp_path):

@@ -1,5 +1,6 @@
 """Masks: what is of an object, and the regions that it forms, against a slow twin."""
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +9,16 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image
 
 from lapsvm.errors import ImageError, MissingError
-from lapsvm.pictures.masks import mask_regions, read_mask
+from lapsvm.pictures.masks import (
+    BETWEEN_LEVELS,
+    BY_TRANSPARENCY,
+    MANY_LEVELS,
+    mask_labels,
+    mask_regions,
+    read_mask,
+    region_boxes,
+    understood_mask,
+)
 from lapsvm.pictures.reading import read_image
 
 MASKS = arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)))
@@ -65,6 +75,76 @@ def test_a_transparent_pixel_is_what_its_colour_says(tmp_path):
     drawn[0, 1] = (0, 0, 0, 255)
     Image.fromarray(drawn).save(tmp_path / "mask.png")
     assert read_mask(tmp_path / "mask.png").tolist() == [[True, False], [False, False]]
+
+
+@pytest.mark.parametrize("colour", [(255, 255, 255), (0, 0, 0), (200, 30, 30)])
+@pytest.mark.parametrize("behind", ["same", "black"])
+def test_transparency_marks_where_the_colour_does_not(tmp_path, colour, behind):
+    marked = np.zeros((5, 7), bool)
+    marked[1:3, 2:6] = True
+    drawn = np.zeros((5, 7, 4), np.uint8)
+    drawn[marked] = (*colour, 255)
+    if behind == "same":
+        drawn[..., :3] = colour
+    Image.fromarray(drawn).save(tmp_path / "mask.png")
+    assert (read_mask(tmp_path / "mask.png") == marked).all()
+    if behind == "same":
+        assert understood_mask(tmp_path / "mask.png").note == BY_TRANSPARENCY
+
+
+def drawn_masks():
+    """Return masks of kinds that people draw: a block, a thin line, an ellipse, dots, and nearly everything."""
+    masks = {name: np.zeros((90, 120), np.uint8) for name in ("block", "line", "ellipse", "dots")}
+    masks["block"][13:34, 21:48] = 255
+    cv2.line(masks["line"], (5, 7), (110, 70), 255, 2)
+    cv2.ellipse(masks["ellipse"], (60, 45), (30, 12), 30, 0, 360, 255, -1)
+    for x, y in ((11, 13), (50, 61), (90, 33)):
+        masks["dots"][y : y + 4, x : x + 5] = 255
+    return masks | {"inverted": 255 - masks["ellipse"]}
+
+
+@pytest.mark.parametrize("name", drawn_masks())
+@pytest.mark.parametrize("quality", [50, 70, 85, 95, 98])
+@pytest.mark.parametrize("suffix", [".jpg", ".png"])
+def test_a_mask_that_went_through_jpeg_is_what_it_was(tmp_path, name, quality, suffix):
+    mask = drawn_masks()[name]
+    Image.fromarray(mask).save(tmp_path / "mask.jpg", quality=quality)
+    if suffix == ".png":
+        Image.open(tmp_path / "mask.jpg").save(tmp_path / "mask.png")
+    found = understood_mask(tmp_path / f"mask{suffix}")
+    assert (found.pixels == (mask > 0)).mean() > 0.999
+    assert len(mask_regions(found.pixels)[1]) == len(mask_regions(mask > 0)[1])
+    assert found.note == BETWEEN_LEVELS
+
+
+@pytest.mark.parametrize(
+    "levels", [(1, 2, 3), (1, 255), (1, 2, 20, 255), (50, 100, 150, 200, 250), tuple(range(1, 30))]
+)
+def test_numbers_of_objects_all_count(tmp_path, levels):
+    drawn = np.zeros((40, 90), np.uint8)
+    for at, level in enumerate(levels):
+        drawn[5:35, 3 * at : 3 * at + 2] = level
+    Image.fromarray(drawn).save(tmp_path / "mask.png")
+    assert (read_mask(tmp_path / "mask.png") == (drawn > 0)).all()
+
+
+def test_the_brighter_of_two_levels_counts_and_a_photograph_is_named(tmp_path):
+    drawn = np.full((20, 30), 1, np.uint8)
+    drawn[4:9, 6:12] = 2
+    Image.fromarray(drawn).save(tmp_path / "mask.png")
+    assert (read_mask(tmp_path / "mask.png") == (drawn == 2)).all()
+    Image.fromarray(np.arange(3600, dtype=np.uint16).reshape(60, 60).astype(np.uint8)).save(tmp_path / "photo.png")
+    assert understood_mask(tmp_path / "photo.png").note == MANY_LEVELS
+
+
+@given(MASKS)
+def test_regions_are_counted_without_their_boxes(mask):
+    labels, boxes = mask_regions(mask)
+    count, same = mask_labels(mask)
+    assert count == len(boxes)
+    assert (labels == same).all()
+    assert (region_boxes(mask, len(boxes)) == boxes).all()
+    assert len(boxes) == 0 or region_boxes(mask, len(boxes) - 1) is None
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
