@@ -18,7 +18,7 @@ from lapsvm.errors import LabelsError
 from lapsvm.files import is_system_name
 
 from .labelled import SUFFIXES, LabelledPictures, count_ignored, labelled_records
-from .names import SET_NAMES, check_file_name, check_folder, choose_classes
+from .names import SET_NAMES, are_folders_of_sets, check_file_name, check_folder, choose_classes
 
 
 def open_folder(
@@ -53,8 +53,8 @@ def open_folder(
     MissingError
         If `root` does not exist.
     LabelsError
-        If there is no class, a set has no picture, folders are nested deeper, pictures are outside class folders, or
-        two pictures differ only in their suffix.
+        If there is no class, or all have names of sets and none is asked for, a set has no picture, folders are nested
+        deeper, pictures are outside class folders, or two pictures differ only in their suffix.
     OptionError
         If a class does not exist.
     """
@@ -66,6 +66,15 @@ def open_folder(
     names = {folder.name for folder in every if not is_no_class(folder, asked)}
     if not names:
         raise LabelsError(f"data folder {root} holds no folder of a class.")
+    is_one = names == {"train"} and len(class_folders) == 1 and len(next(iter(class_folders.values()))) > 1
+    if (
+        not asked and not is_one and are_folders_of_sets(names)
+    ):  # else "train" is what stands beside pictures without it
+        raise LabelsError(
+            f"folders in {next(iter(sets.values()))} have the names of sets or of parts of a data set, not of classes: "
+            f"{', '.join(sorted(names))}; pictures must lie in ROOT/<set>/<class>, and classes of these names be named "
+            "by the parameter classes."
+        )
     chosen = choose_classes(classes, names)
     pictures = {}
     for set_name, folders in class_folders.items():

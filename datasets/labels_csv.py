@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from lapsvm.agreement import agreed
 from lapsvm.errors import LabelsError
+from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_text
 
 from .labelled import LabelledPictures, count_unnamed, labelled_records

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lapsvm.agreement import agreed
 from lapsvm.errors import ImageError
 from lapsvm.files import read_regular
 from lapsvm.ground_truth import Size
 from lapsvm.pictures.masks import MOST_REGIONS, read_mask, region_boxes, understood_mask
+from lapsvm.texts.agreement import agreed
 
 TOO_MANY_REGIONS = f"in a mask of more than {MOST_REGIONS:,} regions"
 """The fault that stands in place of the boxes of a mask."""

@@ -12,6 +12,13 @@ from lapsvm.errors import LabelsError, MissingError, OptionError
 SET_NAMES = ("trainval", "train", "val", "valid", "validation", "test")
 """Names that always denote sets, in the order in which sets are listed."""
 
+_LIKE_SETS = re.compile(
+    r"(train(val|ing)?|val(id(ation)?)?|test(ing)?|dev|eval)[-_ ]?(set|data|imgs|images|(19|20)?\d\d|\d)?"
+)
+_FOLDERS = frozenset({"images", "imgs", "jpegimages", "labels", "annotations", "imagesets", "masks"})
+"""Folders of data sets with annotations, in lower case."""
+_OF_PICTURES = frozenset({"images", "imgs", "jpegimages"})
+
 _MAX_BYTES = 100  # file systems allow names of 255 bytes
 _MAX_LISTED = 50  # names in one sentence
 
@@ -24,6 +31,13 @@ def order_sets(names: Iterable[str]) -> tuple[str, ...]:
     """Return set names in a fixed order: those of SET_NAMES first, then the others by name."""
     distinct = set(names)
     return (*(name for name in SET_NAMES if name in distinct), *sorted(distinct.difference(SET_NAMES)))
+
+
+def are_folders_of_sets(names: Iterable[str]) -> bool:
+    """Return whether names of folders are all those of sets, or of the parts of a data set with annotations."""
+    folded = {name.casefold() for name in names}
+    others = {name for name in folded if not _LIKE_SETS.fullmatch(name)}
+    return bool(folded) and others <= _FOLDERS and (not others or not others.isdisjoint(_OF_PICTURES))
 
 
 def check_folder(what: str, path: str | Path) -> Path:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import normalize
 
-from lapsvm.agreement import agreed
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
 from lapsvm.files import is_system_name
 from lapsvm.ground_truth import PARTS, TruthByClass
+from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_text
 from lapsvm.voc_files import read_voc_file
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from lapsvm.agreement import agreed
 from lapsvm.box_faults import NO_BOX, NOT_NUMBERS, ROTATED, is_rotated, left_out_sentence
 from lapsvm.errors import AnnotationError, DataError, ResultsError
 from lapsvm.ground_truth import PICTURES_TWICE, TWICE, Size, object_faults, with_remarks
+from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_json
 
 Corners = tuple[float, float, float, float]

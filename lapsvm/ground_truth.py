@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.agreement import agreed
 from lapsvm.arrays import Float64
 from lapsvm.box_faults import OTHER_SIZE, box_faults, left_out_sentence
+from lapsvm.texts.agreement import agreed
 
 Size = tuple[float, float]
 """Width and height in pixels."""

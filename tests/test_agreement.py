@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapsvm.agreement import agreed, distinct
 from lapsvm.ground_truth import distinct_objects, truth_by_class
+from lapsvm.texts.agreement import agreed, distinct
 
 RECORDS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)))
 

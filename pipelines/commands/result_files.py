@@ -5,9 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from lapsvm.box_faults import EMPTY, SHARES, are_shares
 from lapsvm.catalog import GroundTruth, open_dataset
 from lapsvm.coco_files import CROWD, fault_sentence, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, StageError
@@ -29,6 +26,7 @@ from lapsvm.voc_files import read_objects
 from ..compare.differences import measure_table
 from ..results.draws import intervals_entry
 from ..run.progress import Reporter
+from .box_readings import CORNERS, WIDTHS, placed_boxes, reading_sentence
 
 SEED = 0
 """Of the draws of pictures."""
@@ -114,7 +112,8 @@ def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: boo
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
     figures = ResultFigures.of(str(results), detections, truth, iou)
-    _say_matchless(Reporter(quiet), results, detections.values())
+    sizes = truth.sizes if isinstance(truth, TruthByClass) else {}
+    _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), CORNERS))
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
     if missing:
         figures.table["missing"] = missing
@@ -122,12 +121,10 @@ def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: boo
     return figures
 
 
-def _say_matchless(reporter: Reporter, where: Path, detections: Iterable[Detections]) -> None:
-    """Say how many detections match no object because their boxes have no area, or are no pixels."""
-    boxes = np.concatenate([np.empty((0, 4)), *(of_class.boxes for of_class in detections)])
-    counts = {EMPTY: int((boxes[:, :2] >= boxes[:, 2:]).any(axis=1).sum()), SHARES: len(boxes) * are_shares(boxes)}
-    if fault := next((fault for fault, count in counts.items() if count), ""):
-        reporter.warn(f"{where}: {counts[fault]:,} of {len(boxes):,} detections are {fault}, which matches no object")
+def _say_senseless(reporter: Reporter, where: Path, sentence: str) -> None:
+    """Say how many detections have boxes that make no sense, if any."""
+    if sentence:
+        reporter.warn(f"{where}: {sentence}")
 
 
 def _say_left_out(reporter: Reporter, where: str, sentence: str, *, is_empty: bool) -> None:
@@ -165,7 +162,8 @@ def coco_figures(
         _say_left_out(Reporter(quiet), str(truth), fault_sentence(file), is_empty=not usable)
     file = replace(file, annotations=usable)
     detections, objects = coco_evaluation(file, rows)
-    _say_matchless(Reporter(quiet), results, detections.values())
+    sizes = {repr(key): size for key, size in file.sizes.items()}
+    _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), WIDTHS))
     more = [coco_rows(file, rows)] if "coco" in metrics else []
     if "voc" not in metrics:
         return ResultFigures(str(results), class_table(*more), {}, Draws.of(sorted(map(repr, file.file_names)), SEED))

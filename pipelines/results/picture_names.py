@@ -9,8 +9,8 @@ from pathlib import PurePath, PurePosixPath
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from lapsvm.agreement import agreed
 from lapsvm.catalog import ImageRecord
+from lapsvm.texts.agreement import agreed
 
 from ..run.groups import EXPORTED
 

@@ -173,3 +173,33 @@ def test_real_folders(real_data):
     for record in dataset.records("test")[::50]:
         assert record.pixels().shape == (32, 32, 3)
         assert sum(label == 1 for label in record.labels.values()) == 1
+
+
+FOLDERS_OF_SETS = [
+    ("train", "val"),
+    ("Train", "Test", "background"),
+    ("train", "valid", "test"),
+    ("train2017", "val2017"),
+    ("train",),
+    ("val", "good"),
+    ("images", "labels"),
+    ("JPEGImages", "Annotations", "ImageSets"),
+]
+
+
+@pytest.mark.parametrize("names", FOLDERS_OF_SETS, ids=" ".join)
+def test_folders_with_names_of_sets_are_no_classes_unless_they_are_asked_for(tmp_path, names):
+    for name in names:
+        make(tmp_path, f"{name}/1.jpg")
+    with pytest.raises(LabelsError, match="names of sets or of parts of a data set, not of classes"):
+        open_folder(tmp_path)
+    assert open_folder(tmp_path, classes=[names[0]]).classes == (names[0],)
+
+
+@pytest.mark.parametrize(
+    "names", [("train", "bus"), ("train", "background"), ("labels", "caps"), ("val", "cat")], ids=" ".join
+)
+def test_other_classes_may_have_such_names(tmp_path, names):
+    for name in names:
+        make(tmp_path, f"{name}/1.jpg")
+    assert names[0] in open_folder(tmp_path).classes

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lapsvm.agreement import agreed
 from lapsvm.box_faults import ROTATED, is_rotated
 from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
 from lapsvm.files import NOT_PARSED, files_of_users, open_regular
+from lapsvm.texts.agreement import agreed
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_json, read_text
 from lapsvm.voc_files import VocObject, read_voc_file, read_xml

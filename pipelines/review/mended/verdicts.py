@@ -14,13 +14,13 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from lapsvm.agreement import agreed, distinct
 from lapsvm.arrays import Float64
 from lapsvm.box_faults import box_faults
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
+from lapsvm.texts.agreement import agreed, distinct
 
 from ...results.picture_names import path_parts, with_originals
 from ...settings.limits import counted, shown

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from lapsvm.agreement import Agreement, agreed
 from lapsvm.errors import AnnotationError
 from lapsvm.files import files_of_users, is_named
+from lapsvm.texts.agreement import Agreement, agreed
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_text, read_yaml
 

@@ -13,6 +13,9 @@ from ...run.dataset import SHOWN, WITH_WORDS, RunData, count_labels, shown_class
 from ...settings.limits import listed
 from ...settings.settings import Settings
 
+SET_NAMES = frozenset({"trainval", "train", "training", "val", "valid", "validation", "test", "testing"})
+"""Names, in lower case, that classes of objects do not have, but sets."""
+
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
 
@@ -43,6 +46,7 @@ def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) ->
         *_unused_sets(data),
         *_annotation_sentences(data),
         *_ignored_sentences(data),
+        *_set_sentences(data.dataset.classes),
         *(f"labels: {hint}" for hint in misspellings(data).values()),
     ]
 
@@ -92,6 +96,13 @@ def _unused_sets(data: RunData) -> Iterator[str]:
     counts = {name: sum(record.path not in used for record in pictures[name]) for name in data.dataset.sets if pictures}
     if unused := [f"{name} {count:,} pictures" for name, count in counts.items() if count]:
         yield f"sets that are not used: {listed(unused, SHOWN)}; --train-set and --test-set choose them"
+
+
+def _set_sentences(classes: Collection[str]) -> Iterator[str]:
+    """Yield a question if classes have names of sets; "train" alone may be one that has rails."""
+    found = sorted(name for name in classes if name.casefold() in SET_NAMES)
+    if found and [name.casefold() for name in found] != ["train"]:
+        yield f"labels: classes {listed([repr(name) for name in found])} have names of sets; are they sets?"
 
 
 def _annotation_sentences(data: RunData) -> Iterator[str]:

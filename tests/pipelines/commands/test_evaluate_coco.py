@@ -204,3 +204,59 @@ def test_detections_that_can_match_nothing_are_counted(command, tmp_path, kind):
         assert said.status == 0, said.err
         assert f"{len(results)} of {len(results)} detections are" in said.err
         assert sentence in said.err
+
+
+ORDERS = {
+    "corners": (
+        lambda x, y, w, h: [x, y, x + w, y + h],
+        "are their numbers x1, y1, x2, y2, and not x, y, width, height?",
+    ),
+    "middles": (
+        lambda x, y, w, h: [x + w / 2, y + h / 2, w, h],
+        "are their numbers x, y of the middle, width, height, and not x, y, width, height?",
+    ),
+    "lines first": (lambda x, y, w, h: [y, x, h, w], "are their numbers y, x, height, width, and not x, y,"),
+    "of a larger picture": (lambda *box: [4 * value for value in box], "which matches objects badly\n"),
+}
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_detections_in_another_order_of_numbers_are_asked_for(command, tmp_path, kind):
+    """The pictures are 400 x 100 pixels, with boxes everywhere in them."""
+    change, sentence = ORDERS[kind]
+    boxes = [[10 + 60 * at, 5 + 9 * at, 45.0, 40.0] for at in range(6)]
+    images = [{"id": at, "file_name": f"{at}.jpg", "width": 400, "height": 100} for at in range(6)]
+    rows = [{"id": at, "image_id": at, "category_id": 1, "bbox": box} for at, box in enumerate(boxes)]
+    truth = {"images": images, "categories": [{"id": 1, "name": "cat"}], "annotations": rows}
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    said = {}
+    for name, turn in (("plain", lambda *box: list(box)), ("changed", change)):
+        results = [
+            {"image_id": row["image_id"], "category_id": 1, "bbox": turn(*row["bbox"]), "score": 1} for row in rows
+        ]
+        (tmp_path / "results.json").write_text(json.dumps(results))
+        said[name] = command("evaluate", "--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json").err
+    assert said["plain"] == ""
+    assert "detections are with a box outside of the picture" in said["changed"]
+    assert sentence in said["changed"]
+
+
+def test_widths_in_files_of_corners_are_asked_for(command, tmp_path):
+    boxes = [(10 + 60 * at, 5 + 9 * at, 45, 40) for at in range(6)]
+    (tmp_path / "VOC" / "ImageSets" / "Main").mkdir(parents=True)
+    (tmp_path / "VOC" / "Annotations").mkdir()
+    (tmp_path / "VOC" / "ImageSets" / "Main" / "test.txt").write_text("".join(f"p{at}\n" for at in range(6)))
+    for at, (x, y, w, h) in enumerate(boxes):
+        corners = "".join(
+            f"<{name}>{value}</{name}>"
+            for name, value in zip(("xmin", "ymin", "xmax", "ymax"), (x, y, x + w, y + h), strict=True)
+        )
+        size = "<size><width>400</width><height>100</height></size>"
+        text = f"<annotation>{size}<object><name>cat</name><bndbox>{corners}</bndbox></object></annotation>"
+        (tmp_path / "VOC" / "Annotations" / f"p{at}.xml").write_text(text)
+    (tmp_path / "results").mkdir()
+    lines = [f"p{at} 1 {x} {y} {w} {h}\n" for at, (x, y, w, h) in enumerate(boxes)]
+    (tmp_path / "results" / "comp4_det_test_cat.txt").write_text("".join(lines))
+    said = command("evaluate", "--root", tmp_path / "VOC", "--results", tmp_path / "results")
+    assert "5 of 6 detections are with an empty box, which matches no object" in said.err
+    assert "are their numbers x, y, width, height, and not x1, y1, x2, y2?" in said.err

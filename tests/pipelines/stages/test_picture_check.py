@@ -210,6 +210,15 @@ def test_a_label_that_looks_like_a_misspelling_is_told(root, line, command):
     assert "class 'dgo' is learned as one of its own; is it a misspelling of 'dog'?" in told
 
 
+@pytest.mark.parametrize(("folders", "asks"), [(("val", "train"), True), (("train",), False), (("Test",), True)])
+def test_classes_with_names_of_sets_beside_others_are_asked_for(root, line, command, folders, asks):
+    for number, name in enumerate(folders):
+        fill(root, (name,), 2, (40 + number, 30))
+    said = " ".join(command(*line[:-2]).err.split())
+    listed = ", ".join(repr(name) for name in sorted(folders))
+    assert (f"labels: classes {listed} have names of sets; are they sets?" in said) == asks
+
+
 @pytest.mark.parametrize(
     ("folders", "question"),
     [
