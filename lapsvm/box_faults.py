@@ -5,7 +5,7 @@ A box can be used if it is upright, its corners are finite and not flat or swapp
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ REACH = 1.0
 SMALLEST = 2
 """Pixels: in a larger picture boxes do not all lie within one pixel, unless they are shares of its sides."""
 _SHARE = 1.001  # of a side, with what rounding adds
+_MANY, _PART = 10, 0.6
+"""Boxes that do not all lie within this part of the sides of their pictures by chance."""
 _TURN, _UPRIGHT = 360.0, 1e-3  # degrees
 
 NO_BOX = "without a box"
@@ -64,6 +66,23 @@ def are_shares(boxes: Float64) -> bool:
     return bool(
         (np.abs(boxes) <= _SHARE).all() and (boxes != np.round(boxes)).any()
     )  # a box may be a pixel in a corner
+
+
+def smaller_sentence(boxes: Iterable[tuple[Sequence[float], tuple[float, float]]]) -> str:
+    """Return a question if many boxes all lie in the upper left part of their pictures; "" if not.
+
+    Boxes of smaller pictures do, where a file does not say of which size its pictures are.
+
+    Parameters
+    ----------
+    boxes : iterable of ((x1, y1, x2, y2), (width, height))
+        Boxes with the sizes of their pictures, in pixels.
+    """
+    reaches = [max(x2 / width, y2 / height) for (_, _, x2, y2), (width, height) in boxes]
+    if len(reaches) < _MANY or max(reaches) > _PART:
+        return ""
+    asked = "were they drawn in smaller pictures?"
+    return f"all {len(reaches):,} boxes lie in the upper left {max(reaches):.0%} of their pictures: {asked}"
 
 
 def is_rotated(angle: Any) -> bool:

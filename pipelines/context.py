@@ -267,6 +267,7 @@ class RunContext:
             sorted(unknown), "verdicts are of pictures that the training set lacks, and say nothing until it has them"
         )
         notes += counted(changed, "verdicts are of pictures that have changed since, and say nothing")
+        notes += counted(read_verdicts(path).replaced, "verdicts are replaced by later lines of the file that differ")
         for note in notes:
             self.reporter.warn(f"verdicts: {note}")
         new = add_verdicts(self.run, kept)

@@ -74,16 +74,18 @@ def review(options: dict[str, Any]) -> Outcome | None:
 
 def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
     """Take the verdicts of a file, or of a mended export."""
-    from ..verdicts.counting import not_random
+    from ..verdicts.counting import not_random, replacing
+    from ..verdicts.verdict import read_verdicts
 
     path, run = options["merge"], context.run
+    earlier = read_verdicts(run.verdicts_file)
     if _is_export(path):
         new = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
     else:
         new = context.merge_verdicts(path)
     next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if new else ""
     context.reporter.say(f"review: {len(new)} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
-    for note in not_random(new):
+    for note in (*replacing(new, earlier), *not_random(new)):
         context.reporter.say(f"review: {note}.")
     return Outcome({"verdicts": run.verdicts_file} if new else {}, {"new": len(new)}, _training(context) if new else ())
 

@@ -8,7 +8,7 @@ from lapsvm.ground_truth import Size
 from ..run.dataset import Labels
 from ..settings.limits import counted, listed
 from ..settings.settings import TrainSettings
-from .verdict import Verdict
+from .verdict import Verdict, VerdictLog
 
 
 def decided(verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
@@ -44,6 +44,13 @@ def of_other_pictures(
     unknown = [picture for picture in verdicts if picture not in present]
     changed = [name for name, said in verdicts.items() if name in hashes and not said.is_of(hashes[name])]
     return unknown, changed
+
+
+def replacing(new: Iterable[Verdict], earlier: VerdictLog) -> list[str]:
+    """Return a sentence on new verdicts that replace others that differ, in a list; an empty list for none."""
+    pairs = ((one, earlier.of_class(one.class_name).get(one.picture)) for one in new)
+    pictures = [one.picture for one, old in pairs if old and old.verdict != "skip" and not one.says_as(old)]
+    return counted(pictures, "verdicts replace earlier ones of the run that differ")
 
 
 def of_no_class(verdicts: Iterable[Verdict], classes: Collection[str]) -> list[str]:

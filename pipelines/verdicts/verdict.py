@@ -20,6 +20,7 @@ from lapsvm.box_faults import box_faults
 from lapsvm.errors import DataError, MissingError, SettingsError, WriteError
 from lapsvm.files import NOT_PARSED, is_named, open_flags, open_regular, sync, unshare
 from lapsvm.ground_truth import Size
+from lapsvm.texts.agreement import agreed, distinct
 from lapsvm.texts.reading import read_text
 
 from ..run.folder import RunFolder
@@ -85,6 +86,10 @@ class Verdict:
         """Return what is wrong with its true or rejected boxes in a picture of this width and height; "" if nothing."""
         return next(filter(None, box_faults(self.boxes or self.rejected, size)), "")
 
+    def says_as(self, other: Self) -> bool:
+        """Return whether another verdict on the same picture says the same."""
+        return (self.verdict, {*self.boxes}) == (other.verdict, {*other.boxes})
+
     def label(self, y: int) -> int:
         """Return the label of the picture after the verdict: +1, -1, or `y` where it settles none."""
         return {"boxes": 1, "absent": -1}.get(self.verdict, y)
@@ -115,7 +120,7 @@ class Verdict:
             picture=entry["picture"],
             class_name=entry["class"],
             verdict=entry["verdict"],
-            boxes=_boxes(entry, "boxes"),
+            boxes=tuple(distinct(_boxes(entry, "boxes"))[0]),
             candidates=_boxes(entry, "candidates"),
             pixels=entry.get("pixels") or "",
             order=entry.get("order", "next"),
@@ -125,11 +130,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class VerdictLog:
-    """The last verdict of every class and picture, the numbers of the lines that are none, and why the first is not."""
+    """The last verdict of every class and picture, and what was not taken.
+
+    `damaged` are the numbers of the lines that are none, `reason` says why the first is not. `replaced` are the pictures
+    whose verdicts later ones that differ replace.
+    """
 
     by_class: Mapping[str, Mapping[str, Verdict]]
     damaged: tuple[int, ...] = ()
     reason: str = ""
+    replaced: tuple[str, ...] = ()
 
     def of_class(self, name: str) -> Mapping[str, Verdict]:
         """Return picture -> verdict of a class, "skip" included."""
@@ -152,7 +162,7 @@ def read_verdicts(path: Path) -> VerdictLog:
     Lines that are no verdict are left out and counted. The last line may be cut short, without a count. Raises
     MissingError if the file is no regular file, or cannot be read.
     """
-    found: dict[str, dict[str, Verdict]] = {}
+    rows = list[tuple[tuple[str, str], Verdict]]()
     damaged, reason = [], ""
     number, torn = 0, False
     for number, line in enumerate(_lines(path), start=1):
@@ -164,9 +174,13 @@ def read_verdicts(path: Path) -> VerdictLog:
                 damaged.append(number)
                 reason = reason or str(error)
         else:
-            found.setdefault(verdict.class_name, {})[verdict.picture] = verdict
+            rows.append(((verdict.class_name, verdict.picture), verdict))
+    found: dict[str, dict[str, Verdict]] = {}
+    for (class_name, picture), verdict in rows:
+        found.setdefault(class_name, {})[picture] = verdict
     is_cut = torn and damaged and damaged[-1] == number
-    return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged), reason)
+    replaced = tuple(picture for _, picture in agreed(rows, same=Verdict.says_as).unequal)
+    return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged), reason, replaced)
 
 
 def _json(line: bytes) -> object:
