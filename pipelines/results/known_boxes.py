@@ -174,20 +174,10 @@ def known_boxes(source: BoxSource, set_name: str) -> AnnotatedBoxes | None:
     sizes = {image_id: size for image_id in boxed if (size := size_of(set_name, image_id)) is not None}
     found = given.checked(sizes)
     pictures = frozenset() if found.is_empty else frozenset(ids) - found.unknown
-    asked = _smaller(found, {key: size for key, size in sizes.items() if key not in given.sizes})
+    unstated = {key: size for key, size in sizes.items() if key not in given.sizes}
+    of_pictures = ((key, one) for of_class in found.values() for key, one in of_class.items() if key in unstated)
+    asked = smaller_sentence((box, unstated[key]) for key, one in of_pictures for box in one.boxes.tolist())
     return AnnotatedBoxes(found, pictures, "; ".join(filter(None, (found.sentence, asked))))
-
-
-def _smaller(truth: Truth, sizes: Mapping[str, Size]) -> str:
-    """Return a question if boxes in pictures of these sizes seem to be those of smaller ones; "" if not."""
-    pairs = [
-        (box, sizes[key])
-        for of_class in truth.values()
-        for key, one in of_class.items()
-        if key in sizes
-        for box in one.boxes.tolist()
-    ]
-    return smaller_sentence([box for box, _ in pairs], [size for _, size in pairs])
 
 
 def size_in(run: RunFolder, records: Records) -> SizeOf:
@@ -275,15 +265,10 @@ def attach_boxes(
         raise AnnotationError(
             f"boxes {path} must be of the run's classes {_names(classes)}, got {_names(sorted(names))}."
         )
-    unstated = [(objects[at], size) for at, size in sizes.items() if size and not annotated[at].size]
-    pairs = [(corners, size) for of_one, size in unstated for _, corners, _ in of_one]
-    asked = smaller_sentence([corners for corners, _ in pairs], [size for _, size in pairs])
-    sentences = [
-        *note,
-        *([asked] if asked else []),
-        *_match_sentences(annotated, matches),
-        *_class_sentences(names, classes),
-    ]
+    unstated = ((objects[at], size) for at, size in sizes.items() if size and not annotated[at].size)
+    asked = smaller_sentence((corners, size) for of_one, size in unstated for _, corners, _ in of_one)
+    note += [asked] if asked else []
+    sentences = [*note, *_match_sentences(annotated, matches), *_class_sentences(names, classes)]
     sentences += _contradictions(found, records, classes)
     return AttachedBoxes(found, tuple(f"boxes {path}: {sentence}" for sentence in sentences))
 

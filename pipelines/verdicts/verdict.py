@@ -132,8 +132,8 @@ class Verdict:
 class VerdictLog:
     """The last verdict of every class and picture, and what was not taken.
 
-    `damaged` are the numbers of the lines that are none, `reason` says why the first is not. `replaced` are the pictures
-    whose verdicts later ones that differ replace.
+    `damaged` are the numbers of the lines that are none, `reason` says why the first is not, and `replaced` are the
+    pictures whose verdicts later ones that differ replace.
     """
 
     by_class: Mapping[str, Mapping[str, Verdict]]

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.box_faults import box_faults
+from lapsvm.box_faults import box_faults, smaller_sentence
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
@@ -88,6 +88,9 @@ class MendedExport:
         for fault, names in faults.items():
             notes += counted(names, f"pictures have an annotation {fault} and are left out")
         notes += _remarks(pictures)
+        unstated = [(one, picture) for picture, one in self._pairs if one.size is None]
+        sized = ((box.corners, (of.width, of.height)) for one, of in unstated for box in one.boxes)
+        notes += [asked for asked in [smaller_sentence(sized)] if asked]
         self.sentences = [f"{note}." for note in notes]
 
     def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
