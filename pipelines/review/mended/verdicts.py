@@ -87,11 +87,11 @@ class MendedExport:
         ]
         for fault, names in faults.items():
             notes += counted(names, f"pictures have an annotation {fault} and are left out")
-        notes += _remarks(pictures)
+        notes += _remarks(matched)
         unstated = [(one, picture) for picture, one in self._pairs if one.size is None]
         sized = ((box.corners, (of.width, of.height)) for one, of in unstated for box in one.boxes)
         notes += [asked for asked in [smaller_sentence(sized)] if asked]
-        self.sentences = [f"{note}." for note in notes]
+        self.sentences = [note if note.endswith("?") else f"{note}." for note in notes]
 
     def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
         """Return what a person said, in the order of the file; sentences follow on what is no verdict.
@@ -139,13 +139,13 @@ def _verdict(
     return Verdict(exported.id, name, kind, tuple(kept), tuple(given), exported.pixels, order)
 
 
-def _remarks(pictures: Sequence[MendedPicture]) -> list[str]:
+def _remarks(pictures: Mapping[str, MendedPicture]) -> list[str]:
     """Return what is passed over in pictures, a sentence for each kind."""
     of_kind = defaultdict[str, list[str]](list)
-    for one in pictures:
+    for name, one in pictures.items():
         boxes = [(box.class_name, box.corners) for box in one.boxes if not box.fault]
         for remark in (*one.remarks, *([TWICE] if distinct(boxes)[1] else [])):
-            of_kind[remark].append(one.names[0])
+            of_kind[remark].append(name)
     return [note for remark, names in of_kind.items() for note in counted(names, remark)]
 
 
