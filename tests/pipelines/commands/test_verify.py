@@ -298,11 +298,12 @@ def test_a_copy_without_shards_says_so(run_copy, command):
     assert "a copy of a run may be without its shards." in command("verify", "--out", run_copy).err
 
 
-def test_a_run_is_whole_after_each_of_its_stages(digits, tmp_path, command):
+@pytest.mark.parametrize("train", ["train", "tune"])
+def test_a_run_is_whole_after_each_of_its_stages(digits, tmp_path, command, train):
     out = ("--out", tmp_path / "RUN", "--quiet")
     small = ["--data", "voc", "--root", digits, "--extractor", "hog?size=16", "--max-windows", "20", "--pca", "8"]
     options = {"extract": small, "train": ["--recipe", "best"], "refine": ["--refine", "1"]}
-    for stage in ("extract", "train", "tune", "refine", "detect", "evaluate", "report"):
+    for stage in ("extract", train, "refine", "detect", "evaluate", "report"):
         assert command(stage, *out, *options.get(stage, [])).status == 0, stage
         said = command("verify", *out)
         assert said.status == 0, (stage, said.err)
