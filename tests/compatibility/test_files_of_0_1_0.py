@@ -34,7 +34,10 @@ def shape_of(content):
 
 
 def test_shards_and_models_are_whole(copy, status):
-    assert status("verify", "--out", copy, "--quiet") == 0
+    before = sorted(path for path in copy.rglob("*") if path.is_file())
+    assert status("verify", "--out", copy, "--quiet") == 2  # the run is stored without detections and page
+    assert status("verify", "--out", copy, "--repair", "--quiet") == 0
+    assert all(path.is_file() for path in before)  # nothing is damaged
     shard = read_shard(OLD / "shards" / "test" / "0000000.safetensors")
     assert len(shard.image_ids) == 10
     assert Detector.load(OLD / "models" / "six.safetensors").class_name == "six"

@@ -20,7 +20,10 @@ DIGITS = {"seed": 3, "n_train": 20, "n_test": 10}
 
 
 def test_every_file_is_whole(copy, status):
-    assert status("verify", "--out", copy, "--quiet") == 0
+    before = sorted(path for path in copy.rglob("*") if path.is_file())
+    assert status("verify", "--out", copy, "--quiet") == 2  # the run is stored without detections and page
+    assert status("verify", "--out", copy, "--repair", "--quiet") == 0
+    assert all(path.is_file() for path in before)  # nothing is damaged
     assert len(read_held_out(RunFolder(OLD), "six").ids) == 20
     assert Detector.load(OLD / "first" / "six.safetensors").class_name == "six"
 
