@@ -19,7 +19,7 @@ from lapsvm.evaluation.boxes.localisation import (
 from lapsvm.evaluation.boxes.thresholds import Threshold, best_f1, wanted_precision
 from lapsvm.evaluation.boxes.voc import ClassResult, VocReport, evaluate_voc
 from lapsvm.evaluation.boxes.window_recall import best_overlaps, window_rows
-from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
+from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_figures, coco_rows
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.evaluation.entries import check_entry
 from lapsvm.evaluation.figures import Draws, Figure, detection_figures, mean_figure, ranking_figures, share_figure
@@ -60,6 +60,7 @@ __all__ = [
     "check_entry",
     "class_table",
     "coco_evaluation",
+    "coco_figures",
     "coco_rows",
     "corloc",
     "detection_ap_draws",

@@ -124,7 +124,8 @@ class Figure:
         return difference, difference_interval(difference, variance + added, n_groups)
 
 
-def _undefined(n_draws: int) -> Figure:
+def undefined_figure(n_draws: int) -> Figure:
+    """Return a figure without a value."""
     return Figure(None, np.full(n_draws, np.nan), Smoothed(0.5, 0.0), 1.0)
 
 
@@ -132,7 +133,7 @@ def mean_figure(figures: Sequence[Figure]) -> Figure:
     """Return the mean of the figures that are defined, on the pictures and on every draw."""
     known = [figure for figure in figures if figure.value is not None]
     if not known:
-        return _undefined(len(figures[0].draws) if figures else 0)
+        return undefined_figure(len(figures[0].draws) if figures else 0)
     draws = np.ma.masked_invalid([figure.draws for figure in known]).mean(axis=0).filled(np.nan)
     values, variances = zip(*(figure.with_pseudo for figure in known), strict=True)
     added = Smoothed(float(np.mean(values)), float(np.sum(variances)) / len(known) ** 2)
@@ -142,7 +143,7 @@ def mean_figure(figures: Sequence[Figure]) -> Figure:
 def share_figure(hits: ClassHits, draws: Draws) -> Figure:
     """Return the share of hits of one class, CorLoc for instance."""
     if hits.share is None:
-        return _undefined(len(draws.counts))
+        return undefined_figure(len(draws.counts))
     rows = draws.rows(hits.image_ids)
     drawn, groups = share_draws(hits.hits, rows, draws.counts), draws.groups[rows]
     units = effective_groups(groups)
@@ -157,7 +158,7 @@ def detection_figures(
     images = detections.image_ids.numbers_in(positions)[result.order]
     npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in draws.ids]
     if result.ap_11point is None or result.ap_area is None:
-        return dict.fromkeys(("ap_11point", "ap_area"), _undefined(len(draws.counts)))
+        return dict.fromkeys(("ap_11point", "ap_area"), undefined_figure(len(draws.counts)))
     points, areas = detection_ap_draws(result.matches.outcome, images, npos, draws.counts)
     units, n_groups = effective_groups(np.repeat(draws.groups, npos)), effective_groups(draws.groups)
     return {
@@ -180,7 +181,7 @@ def ranking_figures(
     """
     signs = np.asarray(labels, dtype=np.int64)
     return {
-        measure: _undefined(len(draws.counts))
+        measure: undefined_figure(len(draws.counts))
         if value is None
         else Figure(
             value,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,11 +15,11 @@ from lapsvm.evaluation import (
     Figure,
     class_table,
     coco_evaluation,
-    coco_rows,
     detection_figures,
     evaluate_voc,
     read_results,
 )
+from lapsvm.evaluation import coco_figures as coco_figures_of
 from lapsvm.evaluation.tables import Row, Table
 from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
@@ -31,6 +32,9 @@ from .box_readings import CORNERS, WIDTHS, placed_boxes, reading_sentence
 SEED = 0
 """Of the draws of pictures."""
 Truth = Mapping[str, Mapping[str, GroundTruth]]
+Figures = Mapping[str, Mapping[str, Figure]]
+"""Class -> measure -> figure."""
+Rows = Sequence[Mapping[str, Row]]
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,24 @@ class ResultFigures:
     draws: Draws
 
     @classmethod
-    def of(
-        cls, name: str, detections: Mapping[str, Detections], truth: Truth, iou: float, *more: Mapping[str, Row]
-    ) -> Self:
-        """Evaluate detections; `more` are columns of other figures, without intervals."""
-        report = evaluate_voc(detections, truth, iou)
-        draws = Draws.of(sorted(next(iter(truth.values()))), SEED)
-        figures = {
-            one: detection_figures(result, detections[one], truth[one], draws) for one, result in report.classes.items()
-        }
-        table = class_table(report.rows(), *more)
-        return cls(name, {**table, "intervals": intervals_entry(figures, draws)}, figures, draws)
+    def of(cls, name: str, ids: Iterable[str], rows: Rows, figures: Figures) -> Self:
+        """Join rows of figures, and the figures with intervals, of the pictures `ids`."""
+        draws = drawn_pictures(ids)
+        return cls(name, {**class_table(*rows), "intervals": intervals_entry(figures, draws)}, figures, draws)
+
+
+def drawn_pictures(ids: Iterable[str]) -> Draws:
+    """Return the draws of pictures, the same whatever their order."""
+    return Draws.of(sorted(ids), SEED)
+
+
+def voc_columns(detections: Mapping[str, Detections], truth: Truth, iou: float) -> tuple[Mapping[str, Row], Figures]:
+    """Return the VOC figures of each class, and with what their intervals follow from."""
+    report, draws = evaluate_voc(detections, truth, iou), drawn_pictures(next(iter(truth.values())))
+    figures = {
+        name: detection_figures(result, detections[name], truth[name], draws) for name, result in report.classes.items()
+    }
+    return report.rows(), figures
 
 
 def compared(results: Sequence[ResultFigures], reporter: Reporter) -> dict[str, Any]:
@@ -111,7 +122,8 @@ def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: boo
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
-    figures = ResultFigures.of(str(results), detections, truth, iou)
+    rows, by_class = voc_columns(detections, truth, iou)
+    figures = ResultFigures.of(str(results), next(iter(truth.values())), [rows], by_class)
     sizes = truth.sizes if isinstance(truth, TruthByClass) else {}
     _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), CORNERS))
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
@@ -164,7 +176,14 @@ def coco_figures(
     detections, objects = coco_evaluation(file, rows)
     sizes = {repr(key): size for key, size in file.sizes.items()}
     _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), WIDTHS))
-    more = [coco_rows(file, rows)] if "coco" in metrics else []
-    if "voc" not in metrics:
-        return ResultFigures(str(results), class_table(*more), {}, Draws.of(sorted(map(repr, file.file_names)), SEED))
-    return ResultFigures.of(str(results), detections, objects, iou, *more)
+    columns = [voc_columns(detections, objects, iou)] if "voc" in metrics else []
+    if "coco" in metrics:
+        figures = coco_figures_of(file, rows)
+        columns.append(({name: values_of(by_measure) for name, by_measure in figures.items()}, figures))
+    joined = {name: dict(chain.from_iterable(of[name].items() for _, of in columns)) for name in detections}
+    return ResultFigures.of(str(results), map(repr, file.file_names), [column for column, _ in columns], joined)
+
+
+def values_of(figures: Mapping[str, Figure]) -> Row:
+    """Return the values of figures by measure."""
+    return {measure: figure.value for measure, figure in figures.items()}

@@ -52,6 +52,8 @@ def print_comparison(table: Mapping[str, Any]) -> None:
 def _tables(table: Mapping[str, Any]) -> Iterator[Table]:
     """Yield the table of every measure, then that of the folds."""
     for measure, entry in table["measures"].items():
+        if measure not in TITLES:
+            continue
         rows = [_bootstrap_row(name, row) for name, row in _rows(entry)]
         yield Table(TITLES[measure], _header(table, "p (Holm)"), rows)
     if any(seconds is not None for seconds in table.get("cpu_seconds", ())):

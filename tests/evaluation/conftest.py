@@ -3,7 +3,7 @@
 import pytest
 
 from lapsvm._ext import voc_matching as compiled
-from lapsvm.evaluation import matching as door
+from lapsvm.evaluation.boxes import matching as door
 
 from ..twins import evaluation as reference
 

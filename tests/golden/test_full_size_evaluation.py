@@ -5,7 +5,8 @@ import pytest
 
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import corloc, evaluate_voc, matching, pointing
+from lapsvm.evaluation import corloc, evaluate_voc, pointing
+from lapsvm.evaluation.boxes import matching
 
 from ..twins import evaluation as reference
 from ..twins.made_up_detections import made_up_detections

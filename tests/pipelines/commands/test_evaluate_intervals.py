@@ -1,12 +1,24 @@
 """Result files of any program: every figure, and every difference of two files, has an interval over the pictures."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.result_files import SEED
 
-from lapsvm.evaluation import Detections, Draws, detection_figures, evaluate_voc
+from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.evaluation import (
+    Detections,
+    Draws,
+    coco_evaluation,
+    coco_figures,
+    coco_rows,
+    detection_figures,
+    evaluate_voc,
+)
+from lapsvm.evaluation.coco import GROUPS
+from lapsvm.evaluation.intervals import draws_variance
 
 
 @pytest.fixture
@@ -62,9 +74,6 @@ def test_every_figure_has_an_interval_with_a_width(evaluate, name):
 
 def test_the_intervals_are_those_of_the_library(evaluate, files):
     limits = evaluate("most")[0]["intervals"]["classes"]["dog"]
-    from lapsvm.coco_files import read_coco, read_coco_results
-    from lapsvm.evaluation import coco_evaluation
-
     file = read_coco(files / "truth.json", boxes=True)
     detections, truth = coco_evaluation(file, read_coco_results(files / "most.json", file))
     result = evaluate_voc(detections, truth).classes["dog"]
@@ -109,3 +118,38 @@ def test_result_files_without_a_class_in_common_are_refused(files, refused):
     (root / "Annotations/1.xml").write_text("<annotation><filename>1.jpg</filename></annotation>")
     line = refused("evaluate", "--root", root, "--results", files / "a", "--results", files / "b")
     assert "a class in common, got none" in line
+
+
+def test_coco_figures_have_intervals_by_leaving_out_groups_of_pictures(evaluate, files):
+    pytest.importorskip("faster_coco_eval", reason="faster-coco-eval is not installed")
+    table, printed = evaluate("most", words=("--metrics", "voc,coco"))
+    limits = table["intervals"]["classes"]["cat"]["coco_ap50"]
+    value = table["classes"]["cat"]["coco_ap50"]
+    assert 0 < limits["low"] < value < limits["high"] < 1
+    assert f"{value:.3f} [{limits['low']:.3f}, {limits['high']:.3f}]" in printed
+    assert table["intervals"]["classes"]["cat"]["coco_ap_large"] is None  # no object is large
+    file = read_coco(files / "truth.json", boxes=True)
+    results = read_coco_results(files / "most.json", file)
+    without = []
+    for group in range(GROUPS):
+        kept = {key for position, key in enumerate(file.file_names) if position % GROUPS != group}
+        some = replace(
+            file,
+            file_names={key: name for key, name in file.file_names.items() if key in kept},
+            annotations=tuple(one for one in file.annotations if one.image_id in kept),
+        )
+        rows = coco_rows(some, [one for one in results if one.image_id in kept])
+        without.append(rows["cat"]["coco_ap50"])
+    figure = coco_figures(file, results)["cat"]["coco_ap50"]
+    assert figure.value == coco_rows(file, results)["cat"]["coco_ap50"]
+    jackknife = (GROUPS - 1) * np.var(without)
+    assert draws_variance(figure.draws, figure.n_groups) == pytest.approx(jackknife)
+
+
+def test_coco_figures_of_two_files_are_compared(evaluate):
+    pytest.importorskip("faster_coco_eval", reason="faster-coco-eval is not installed")
+    table, printed = evaluate("few", "most", words=("--metrics", "coco"))
+    difference = table["measures"]["coco_ap"]["mean"]["differences"][0]
+    assert 0 < difference["low"] < difference["difference"] < difference["high"]
+    assert "COCO AP" in printed
+    assert "AP 11-point" not in printed
