@@ -93,6 +93,8 @@ def _threshold(levels: NDArray[np.uint8]) -> tuple[int, str]:
     histogram: Any = cv2.calcHist([np.ascontiguousarray(levels)], [0], None, [_LEVELS], [0, _LEVELS])
     counts = np.asarray(histogram, np.float64).ravel()
     used = np.flatnonzero(counts)
+    if len(used) < 2:
+        return 0, ""
     low, high, middle = _two_levels(counts)
     if len(used) == 2 and low > 0:
         return middle, ""
@@ -105,10 +107,10 @@ def _threshold(levels: NDArray[np.uint8]) -> tuple[int, str]:
 
 
 def _two_levels(counts: Float64) -> tuple[int, int, int]:
-    """Return the most frequent level of the darker half and of the brighter half, and the middle of all levels."""
+    """Return the most frequent level of the darker half and of the brighter half of several, and their middle."""
     used = np.flatnonzero(counts)
     middle = int(used[0] + used[-1]) // 2
-    return int(counts[: middle + 1].argmax()), min(middle + 1 + int(counts[middle + 1 :].argmax()), _LEVELS - 1), middle
+    return int(counts[: middle + 1].argmax()), middle + 1 + int(counts[middle + 1 :].argmax()), middle
 
 
 def region_boxes(mask: Mask, most: int = MOST_REGIONS) -> Float64 | None:

@@ -128,6 +128,22 @@ def test_numbers_of_objects_all_count(tmp_path, levels):
     assert (read_mask(tmp_path / "mask.png") == (drawn > 0)).all()
 
 
+@pytest.mark.parametrize("level", [0, 1, 128, 255])
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "CMYK"])
+def test_a_mask_of_one_level_is_all_or_nothing(tmp_path, level, mode):
+    path = tmp_path / ("mask.tif" if mode == "CMYK" else "mask.png")
+    Image.fromarray(np.full((6, 9), level, np.uint8)).convert(mode).save(path)
+    assert (read_mask(path) == (level > 0)).all()
+
+
+@given(arrays.arrays(np.uint8, st.tuples(st.integers(1, 6), st.integers(1, 6))))
+def test_whatever_the_levels_a_mask_marks_by_a_threshold(tmp_path_factory, levels):
+    path = tmp_path_factory.mktemp("mask") / "mask.png"
+    Image.fromarray(levels).save(path)
+    marked = read_mask(path)
+    assert levels[marked].astype(int).min(initial=256) > levels[~marked].astype(int).max(initial=-1)
+
+
 def test_the_brighter_of_two_levels_counts_and_a_photograph_is_named(tmp_path):
     drawn = np.full((20, 30), 1, np.uint8)
     drawn[4:9, 6:12] = 2
