@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from unicodedata import normalize
 
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import LabelsError, MissingError
-from lapsvm.files import is_system_name
 from lapsvm.ground_truth import ObjectRow, Size, TruthByClass
-from lapsvm.pictures.masks import MASK_SUFFIXES, mask_regions, read_mask
+from lapsvm.names.kinds import is_mask_name
+from lapsvm.names.matching import NameIndex, composed
+from lapsvm.pictures.masks import mask_regions, read_mask
 
 from .folder import class_pictures, folders_of_classes, is_no_class, subfolders
 from .labelled import LabelledPictures, count_ignored, labelled_records
@@ -179,7 +179,7 @@ def split_folders(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 def _place(row: Row) -> bytes:
     """Return what orders the pictures of a folder: a hash of the path, whatever the form of its accents."""
-    name = normalize("NFC", row[0]).encode("utf-8", "surrogateescape")
+    name = composed(row[0]).encode("utf-8", "surrogateescape")
     return blake2b(name, key=_SEED).digest()
 
 
@@ -200,7 +200,7 @@ def _is_product(folder: Path) -> bool:
 
 def _mask_files(root: Path, sets: Iterable[Sequence[ImageRecord]]) -> dict[str, Path]:
     """Return picture id -> mask, for the pictures of test that show a defect and have one."""
-    known: dict[Path, dict[str, Path]] = {}
+    known: dict[Path, NameIndex[Path]] = {}
     masks = {}
     for record in (record for records in sets for record in records):
         kind = record.path.parent
@@ -208,20 +208,16 @@ def _mask_files(root: Path, sets: Iterable[Sequence[ImageRecord]]) -> dict[str, 
             continue
         if kind not in known:
             known[kind] = _files_by_stem(root / MASKS / kind.name)
-        stem = normalize("NFC", record.path.stem)
-        if mask := known[kind].get(f"{stem}_mask") or known[kind].get(stem):
-            masks[record.id] = mask
+        stem = record.path.stem
+        if found := known[kind].meant(f"{stem}_mask") or known[kind].meant(stem):
+            masks[record.id] = found[-1]
     return masks
 
 
-def _files_by_stem(folder: Path) -> dict[str, Path]:
-    """Return name without suffix -> file, of the masks in a folder; none if it is not there."""
+def _files_by_stem(folder: Path) -> NameIndex[Path]:
+    """Return the masks in a folder by their names without suffix; none if it is not there."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
-    return {
-        normalize("NFC", path.stem): path
-        for path in files
-        if path.suffix.lower() in MASK_SUFFIXES and not is_system_name(path.name)
-    }
+    return NameIndex((path.stem, path) for path in files if is_mask_name(path.name))
 
 
 def _shown(record: ImageRecord) -> list[str]:

@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
-from unicodedata import normalize
 
 from lapsvm.errors import DataError, LapsvmError, MissingError, OptionError, WriteError
 
@@ -133,32 +132,6 @@ def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
         raise MissingError(f"{what} {path} cannot be read: {error.strerror or error}.") from None
     except MemoryError:
         raise DataError(f"{what} {path} must fit into the memory.") from None
-
-
-_SYSTEM_NAMES = frozenset({
-    "__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir",
-    "#recycle", "lost+found", "__pycache__", "icon\r",
-})  # fmt: skip
-"""Names, in lower case, of files and folders that systems and file managers leave beside those of a user."""
-
-
-def is_system_name(name: str) -> bool:
-    """Return whether a file or folder is not a user's: its name starts with a dot, or is one that systems use."""
-    return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
-
-
-def as_on_disk(path: Path) -> Path:
-    """Return a path, in the other form of its accents (Unicode's NFC or NFD) if only that one exists."""
-    if str(path).isascii() or is_named(path):
-        return path
-    forms = (Path(normalize(form, str(path))) for form in ("NFC", "NFD"))
-    return next((other for other in forms if is_named(other)), path)
-
-
-def files_of_users(folder: Path, pattern: str) -> list[Path]:
-    """Return the files and folders below a folder that match a pattern, sorted, without those of the system."""
-    paths = sorted(folder.rglob(pattern))
-    return [path for path in paths if not any(map(is_system_name, path.relative_to(folder).parts))]
 
 
 def is_named(path: str | Path) -> bool:

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64
 from lapsvm.pictures.reading import opened_picture, upright
 
-MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff")
-"""Suffixes of masks, in lower case. JPEG blurs the border between black and white."""
-
 Mask = NDArray[np.bool_]
 
 

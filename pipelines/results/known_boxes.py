@@ -15,8 +15,8 @@ from lapsvm.box_faults import left_out_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco, with_crowds
 from lapsvm.errors import AnnotationError, ImageError, MissingError
-from lapsvm.files import files_of_users
 from lapsvm.ground_truth import ObjectRow, Size, TruthByClass, object_faults
+from lapsvm.names.matching import files_of_users
 from lapsvm.pictures.reading import seen_size
 from lapsvm.voc_files import read_voc_file
 

@@ -8,11 +8,8 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord
+from lapsvm.names.matching import EXPORTED
 from lapsvm.names.patterns import found_in
-
-EXPORTED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+(?:\.\w+)?$", re.IGNORECASE)
-"""What Roboflow puts behind the name of a picture of which it makes a version."""
-
 
 BEFORE_LAST = r"([^/]+)[-_ .]\w+$"
 """What stands before the last sign in a picture's name: "part01" of "good/part01-3"."""

@@ -26,7 +26,8 @@ from lapsvm.features.external.windows import (
     ExternalWindows,
     checked_windows,
 )
-from lapsvm.files import files_of_users, is_named, open_regular
+from lapsvm.files import is_named, open_regular
+from lapsvm.names.matching import files_of_users
 from lapsvm.texts.reading import read_text
 
 RATIO = 100

@@ -7,9 +7,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import MissingError, OptionError
-from lapsvm.files import is_system_name
+from lapsvm.names.kinds import PICTURE_SUFFIXES, is_picture_name, is_system_name
 
 from .boxes import is_drawing
 
@@ -84,7 +83,7 @@ def _files_in(folder: Path, drawn: Path | None) -> Iterator[Path]:
 
 def _is_picture(path: Path) -> bool:
     """Return whether a file of a folder is taken for a picture by its name."""
-    return not is_system_name(path.name) and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
+    return is_picture_name(path.name) and not path.is_dir()
 
 
 def drawing_files(pictures: Sequence[PictureFile], folder: Path, maps: Sequence[str] = ()) -> list[Drawing]:

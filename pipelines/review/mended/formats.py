@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote
 
 from lapsvm.box_faults import ROTATED, is_rotated
 from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
-from lapsvm.files import NOT_PARSED, files_of_users, open_regular
+from lapsvm.files import NOT_PARSED, open_regular
+from lapsvm.names.matching import files_of_users, name_in_address
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_json, read_text
 from lapsvm.voc_files import VocObject, read_voc_file, read_xml
@@ -169,8 +170,7 @@ def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
     """Return the picture of a task, with what was submitted last or else, as they were exported, its predictions."""
     annotations = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
     given = annotations or [one for one in task.get("predictions") or [] if isinstance(one, dict)]
-    address = urlsplit(task["data"]["image"])
-    name = parse_qs(address.query).get("d", [unquote(address.path)])[0]
+    name = name_in_address(task["data"]["image"])
     if not given:
         return MendedPicture((name,), None, (), is_marked=False)
     boxes, sizes = list[MendedBox](), list[tuple[float, float]]()

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from lapsvm.errors import AnnotationError
-from lapsvm.files import files_of_users
+from lapsvm.names.matching import files_of_users
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_text, read_yaml
 
