@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 from lapsvm.errors import DataError, LapsvmError, MissingError, OptionError, WriteError
+from lapsvm.names.outputs import LONGEST, cut
 
 LARGEST = 2**34
 """Bytes of the largest file that is read whole: 16 GiB."""
@@ -219,7 +220,12 @@ def unshare(path: Path) -> None:
 
 def temporary_name(path: Path) -> Path:
     """Return a new temporary name for a path, in its folder, that `remove_stale` recognises."""
-    return path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+    return path.parent / f".{_begun(path.name)}.{token_hex(4)}{SUFFIX}"
+
+
+def _begun(name: str) -> str:
+    """Return the part of a name that its temporary names have."""
+    return cut(name, LONGEST - len(f"..{8 * '0'}{SUFFIX}"))
 
 
 def is_temporary(name: str) -> bool:
@@ -330,7 +336,7 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary folders for `path` that no living process has locked; none where folders have no locks."""
     for temporary in path.parent.iterdir():
-        if _final_name(temporary.name) != path.name or temporary.is_symlink() or not temporary.is_dir():
+        if _final_name(temporary.name) != _begun(path.name) or temporary.is_symlink() or not temporary.is_dir():
             continue
         with _folder_descriptor(temporary) as descriptor, suppress(BlockingIOError):
             if descriptor is not None:
