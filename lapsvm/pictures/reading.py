@@ -17,6 +17,7 @@ from lapsvm.files import open_regular
 from lapsvm.names.kinds import HEIC, READS_HEIC, suffix_of
 from lapsvm.pictures.nothing import NARROW, Nothing, is_plain
 from lapsvm.pictures.samples import SampleRange, colour_samples, sample_range
+from lapsvm.texts.contents import beginning, refusal
 
 Pixels = NDArray[np.uint8]
 
@@ -319,7 +320,9 @@ def _described_errors(path: str | Path) -> Iterator[None]:
         raise
     except UnidentifiedImageError:
         advice = f"; {HEIC_ADVICE}" if not READS_HEIC and _is_heic(path) else ""
-        raise ImageError(f"picture {path} does not open: it is no image file that can be read{advice}.") from None
+        otherwise = f"picture {path} does not open: it is no image file that can be read{advice}."
+        begun = beginning(path)
+        raise ImageError(refusal(f"picture {path}", "an image file", begun, otherwise, ("a picture",))) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
     except Warning:  # a warning that the caller turned into an error

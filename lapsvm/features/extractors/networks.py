@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, import_optional, one_line
+from lapsvm.texts.contents import refusal
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
@@ -174,6 +175,8 @@ def check_self_contained(name: str, content: bytes) -> None:
         For messages.
     content : bytes
     """
+    if refused := refusal(f"network {name}", "an ONNX file", content, ""):
+        raise DataError(refused)
     waiting = [("Model", memoryview(content))]
     while waiting:
         kind, message = waiting.pop()
