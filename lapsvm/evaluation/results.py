@@ -120,7 +120,7 @@ def read_result_file(path: str | Path) -> Detections:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     table, places, names, odd = _kernel.read_lines(text)
     known, kept = {name.decode(): number for number, name in enumerate(names)}, np.ones(len(table), dtype=bool)
-    if odd and (refused := refusal(f"result file {path}", "lines of text", content, "")):
+    if odd and (refused := refusal(f"result file {path}", "text in UTF-8", content, "")):
         raise ResultsError(refused)
     if odd:
         decoded(text, f"result file {path}", ResultsError)

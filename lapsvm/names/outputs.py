@@ -25,12 +25,18 @@ def allowed(name: str) -> str:
 
 def cut(name: str, most: int) -> str:
     """Return the beginning of a name that has at most so many bytes, of whole letters."""
-    if len(os.fsencode(name)) <= most:
-        return name
     n_letters = min(len(name), most)
-    while len(os.fsencode(name[:n_letters])) > most:
+    while n_bytes(name[:n_letters]) > most:
         n_letters -= 1
     return name[:n_letters]
+
+
+def n_bytes(name: str) -> int:
+    """Return how many bytes a name has on disk, also one that no disk takes."""
+    try:
+        return len(os.fsencode(name))
+    except UnicodeEncodeError:
+        return len(name.encode("utf-8", "surrogatepass"))
 
 
 class OutputNames:
@@ -50,7 +56,7 @@ class OutputNames:
             One for each file of the group.
         """
         folders = [cut(allowed(part), LONGEST) for part in place.parts[:-1]]
-        room = LONGEST - max(len(os.fsencode(suffix)) for suffix in suffixes)
+        room = LONGEST - max(map(n_bytes, suffixes))
         for stem in _numbered(place.name, room):
             paths = [PurePath(*folders, stem + suffix) for suffix in suffixes]
             keys = {folded(str(path)) for path in paths}

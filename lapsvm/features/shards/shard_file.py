@@ -22,7 +22,6 @@ from lapsvm.errors import InputError, ShardError
 from lapsvm.features.shards.shard import OBJECTNESS, Shard, ShardHeader, check_ids, to_json
 from lapsvm.files import NOT_PARSED, check_regular, write_atomically
 from lapsvm.settings import current_names
-from lapsvm.texts.contents import beginning, refusal
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"
@@ -198,8 +197,7 @@ def _read_fields(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="numpy") as file:  # checks the lengths
             metadata = file.metadata() or {}
     except (SafetensorError, OSError, ValueError) as error:
-        otherwise = f"shard {path} is truncated or damaged: {str(error).rstrip('.')}."
-        raise ShardError(refusal(f"shard {path}", "a safetensors file", beginning(path), otherwise)) from None
+        raise ShardError(f"shard {path} is truncated or damaged: {str(error).rstrip('.')}.") from None
     try:
         fields: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, "{}"))
     except NOT_PARSED as error:

@@ -16,7 +16,7 @@ from lapsvm.pipelines.compare.output import comparison_markdown
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.settings.checks import check_settings
-from lapsvm.pipelines.settings.limits import MAX_JOBS, MAX_SEED, printable
+from lapsvm.pipelines.settings.limits import MAX_JOBS, MAX_SEED
 from lapsvm.pipelines.settings.settings import Settings
 from PIL import Image
 
@@ -25,6 +25,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import InputError, LapsvmError, ModelFileError, SettingsError
 from lapsvm.evaluation import draw_pictures
+from lapsvm.names.escapes import printable
 from lapsvm.report import escape_markdown
 
 DEEP = sys.getrecursionlimit()
