@@ -107,7 +107,8 @@ def folders_of_classes(folder: Path) -> list[Path]:
 def _refuse_pictures(folder: Path) -> None:
     """Raise LabelsError if there is a picture directly in a folder."""
     for path in picture_files(folder):
-        raise LabelsError(f"picture {path} must lie in the folder of its class.")
+        advice = "; unpack the archive by a program that makes folders of '\\'" if "\\" in path.name else ""
+        raise LabelsError(f"picture {path} must lie in the folder of its class{advice}.")
 
 
 def class_pictures(root: Path, folders: Iterable[Path], asked: Collection[str]) -> Iterator[tuple[str, Path, set[str]]]:
