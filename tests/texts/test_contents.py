@@ -173,5 +173,5 @@ def test_plain_texts_are_nothing_else(tmp_path, text):
 def test_files_of_our_own_are_nothing_else():
     assert described(save({"a": np.zeros(3, np.float32)})) == ""
     assert described_json(json.dumps({"a": 1}, indent=1)) == ""
-    sources = [path.read_bytes() for path in Path(__file__).parent.rglob("*.py")]
+    sources = [path.read_bytes() for path in Path(__file__).parents[1].rglob("*.py")]
     assert {described(content) for content in sources if content} == {""}
