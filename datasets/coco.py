@@ -20,13 +20,16 @@ from pathlib import Path
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.coco_files import NO_CATEGORY, CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
-from lapsvm.files import as_on_disk, is_named, is_system_name
+from lapsvm.files import is_named
 from lapsvm.ground_truth import ObjectRow, TruthByClass
+from lapsvm.names.kinds import is_system_name
+from lapsvm.names.matching import FilesOnDisk
 
 from .labelled import labelled_records
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
 
 _PREFIX, _IN_SET, _SINGLE = "instances_", "_annotations.coco.json", "annotations.json"
+_TRIED = 20  # pictures by which the folder of a set is found
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,12 @@ class CocoSet:
     folders: tuple[Path, ...]
 
     def picture_folder(self, file_names: Sequence[str]) -> Path:
-        """Return the first folder that contains the first picture; the first folder if none does."""
-        first = next(iter(file_names), "")
-        return next((folder for folder in self.folders if as_on_disk(folder / first).is_file()), self.folders[0])
+        """Return the first folder that contains one of the first pictures; the first folder if none does."""
+        files, first = FilesOnDisk(), file_names[:_TRIED]
+        return next(
+            (folder for folder in self.folders if any(files.find(folder / name).is_file() for name in first)),
+            self.folders[0],
+        )
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from lapsvm.catalog import NO_CLASS
 from lapsvm.errors import LabelsError
-from lapsvm.files import is_system_name
+from lapsvm.names.kinds import is_no_class_name, is_picture_name, is_system_name
 
-from .labelled import SUFFIXES, LabelledPictures, count_ignored, labelled_records
+from .labelled import LabelledPictures, count_ignored, labelled_records
 from .names import SET_NAMES, are_folders_of_sets, check_file_name, check_folder, choose_classes
 
 
@@ -117,7 +116,8 @@ def folders_of_classes(folder: Path) -> list[Path]:
 def _refuse_pictures(folder: Path) -> None:
     """Raise LabelsError if there is a picture directly in a folder."""
     for path in picture_files(folder):
-        raise LabelsError(f"picture {path} must lie in the folder of its class.")
+        advice = "; unpack the archive by a program that makes folders of '\\'" if "\\" in path.name else ""
+        raise LabelsError(f"picture {path} must lie in the folder of its class{advice}.")
 
 
 def class_pictures(root: Path, folders: Iterable[Path], asked: Collection[str]) -> Iterator[tuple[str, Path, set[str]]]:
@@ -130,7 +130,7 @@ def class_pictures(root: Path, folders: Iterable[Path], asked: Collection[str]) 
 
 def is_no_class(folder: Path, asked: Collection[str]) -> bool:
     """Return whether the pictures of a folder belong to no class: by its name, unless that class is asked for."""
-    return folder.name.casefold() in NO_CLASS and folder.name not in asked
+    return is_no_class_name(folder.name) and folder.name not in asked
 
 
 def subfolders(folder: Path) -> list[Path]:
@@ -147,7 +147,7 @@ def subfolders(folder: Path) -> list[Path]:
             continue
         if path.is_dir():
             folders.append(path)
-        elif path.suffix.lower() not in SUFFIXES and path.is_symlink() and not path.exists():
+        elif not is_picture_name(path.name) and path.is_symlink() and not path.exists():
             raise LabelsError(f"link {path} leads to nothing; repair or remove it.")
     return folders
 
@@ -155,5 +155,5 @@ def subfolders(folder: Path) -> list[Path]:
 def picture_files(folder: Path) -> Iterator[Path]:
     """Yield the pictures in a folder, by name, also broken links, which reading reports."""
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in SUFFIXES and not is_system_name(path.name) and not path.is_dir():
+        if is_picture_name(path.name) and not path.is_dir():
             yield path

@@ -23,8 +23,9 @@ from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.catalog import truth_by_class
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
-from lapsvm.files import is_named, is_system_name
+from lapsvm.files import is_named
 from lapsvm.ground_truth import ObjectRow, TruthByClass
+from lapsvm.names.kinds import is_system_name
 from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_text
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.catalog import PICTURE_SUFFIXES, GroundTruth, ImageRecord, PresentClasses
+from lapsvm.catalog import GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
-from lapsvm.files import as_on_disk, is_system_name
+from lapsvm.names.kinds import is_picture_name, is_system_name, suffix_of
+from lapsvm.names.matching import FilesOnDisk
 
 from .names import check_set, image_id_of, order_sets
 
-SUFFIXES = frozenset(PICTURE_SUFFIXES)
-"""Suffixes of pictures, in either case; other files are skipped."""
 DEPTH = 2  # the folders of sets, and in them those of classes
 HIDDEN, BARE, UNNAMED = "hidden", "without a suffix", "pictures in no row of the table"
 
@@ -71,7 +70,7 @@ class LabelledPictures:
 def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Sequence[str]) -> list[ImageRecord]:
     """Return records of (relative path, file, names of its classes): +1 for those classes, -1 for the others.
 
-    A file whose name has its accents in the other form (NFC, NFD) than the path is found.
+    A file is found as `FilesOnDisk` finds it: the form of accents and the case of letters do not count.
 
     Raises
     ------
@@ -79,14 +78,15 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
         If two pictures of the set are one, or differ only in their suffix, so that they would share an id.
     """
     records: dict[str, ImageRecord] = {}
-    shared_classes = dict.fromkeys(classes)
+    shared_classes, files, listed = dict.fromkeys(classes), FilesOnDisk(), set[Path]()
     for relative, named, positive in pictures:
-        path = as_on_disk(named)
+        path = files.find(named)
         image_id = image_id_of(relative)
+        if path in listed:
+            raise LabelsError(f"picture {path} must be listed once, got it twice.")
+        listed.add(path)
         if image_id in records:
             other = records[image_id].path.name
-            if path == records[image_id].path:
-                raise LabelsError(f"picture {path} must be listed once, got it twice.")
             raise LabelsError(f"picture {path} must differ from {other} in more than its suffix: ids leave it out.")
         records[image_id] = ImageRecord(image_id, path, PresentClasses(shared_classes, positive))
     return list(records.values())
@@ -98,7 +98,7 @@ def count_ignored(root: Path) -> dict[str, int]:
     A kind is a suffix in lower case, "hidden" (files and folders that systems leave) or "without a suffix". Links are
     followed, hidden folders are not read.
     """
-    counts = Counter(kind for kind in _kinds(root, DEPTH) if kind not in SUFFIXES)
+    counts = Counter(_kind(name) for name in _names(root, DEPTH) if not is_picture_name(name))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -108,20 +108,26 @@ def count_unnamed(roots: Iterable[Path], records: Mapping[str, Sequence[ImageRec
     `records` are those of the rows, by set.
     """
     known = {os.path.normpath(record.path) for of_set in records.values() for record in of_set}
-    files = (os.path.join(folder, name) for root in roots for folder, _, names in os.walk(root) for name in names)
-    count = sum(_kind(os.path.basename(file)) in SUFFIXES and os.path.normpath(file) not in known for file in files)
+    count = sum(os.path.normpath(picture) not in known for root in roots for picture in _pictures_below(root))
     return {UNNAMED: count} if count else {}
+
+
+def _pictures_below(root: Path) -> Iterator[str]:
+    """Yield the pictures below a folder, without those in folders of the system."""
+    for folder, inside, names in os.walk(root):
+        inside[:] = [name for name in inside if not is_system_name(name)]
+        yield from (os.path.join(folder, name) for name in names if is_picture_name(name))
 
 
 def _kind(name: str) -> str:
     """Return the kind of a file by its name."""
-    return HIDDEN if is_system_name(name) else os.path.splitext(name)[1].lower() or BARE
+    return HIDDEN if is_system_name(name) else suffix_of(name) or BARE
 
 
-def _kinds(folder: Path, depth: int) -> Iterator[str]:
-    """Yield the kind of each file, and "hidden" for each hidden folder."""
+def _names(folder: Path, depth: int) -> Iterator[str]:
+    """Yield the name of each file, and of each hidden folder."""
     for entry in os.scandir(folder):
         if is_system_name(entry.name) or not entry.is_dir():
-            yield _kind(entry.name)
+            yield entry.name
         elif depth:
-            yield from _kinds(Path(entry.path), depth - 1)
+            yield from _names(Path(entry.path), depth - 1)

@@ -17,13 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from unicodedata import normalize
 
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import ImageError, LabelsError, MissingError
-from lapsvm.files import files_of_users
 from lapsvm.ground_truth import ObjectRow, Size, TruthByClass
-from lapsvm.pictures.masks import MASK_SUFFIXES
+from lapsvm.names.kinds import is_mask_name
+from lapsvm.names.matching import NameIndex, composed, files_of_users
 
 from .folder import class_pictures, folders_of_classes, is_no_class, subfolders
 from .labelled import LabelledPictures, count_ignored, labelled_records
@@ -198,7 +197,7 @@ def split_folders(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 def _place(row: Row) -> bytes:
     """Return what orders the pictures of a folder: a hash of the path, whatever the form of its accents."""
-    name = normalize("NFC", row[0]).encode("utf-8", "surrogateescape")
+    name = composed(row[0]).encode("utf-8", "surrogateescape")
     return blake2b(name, key=_SEED).digest()
 
 
@@ -219,20 +218,24 @@ def _is_product(folder: Path) -> bool:
 
 def _mask_files(root: Path, sets: Iterable[Sequence[ImageRecord]]) -> MaskFiles:
     """Return the masks of the pictures of test that show a defect, and what of the folder of masks is none."""
-    stems, ids = dict[tuple[str, str], str](), dict[str, str]()
+    names = dict[str, list[tuple[str, str]]]()
     for record in (record for records in sets for record in records):
-        kind = record.path.parent
+        kind, stem = record.path.parent, record.path.stem
         if _shown(record) and kind.parent == root / TEST:
-            stem = normalize("NFC", record.path.stem)
-            ids[record.id] = kind.name
-            stems |= {(kind.name, name): record.id for name in (f"{stem}_mask", stem)}
-    files = [(stems.get((path.parent.name, normalize("NFC", path.stem)), ""), path) for path in _possible(root / MASKS)]
-    return mask_files(files)
+            names.setdefault(kind.name, []).extend((name, record.id) for name in (f"{stem}_mask", stem))
+    of_kind = {kind: NameIndex(entries) for kind, entries in names.items()}
+    return mask_files([(_owner(of_kind.get(path.parent.name), path), path) for path in _possible(root / MASKS)])
+
+
+def _owner(index: NameIndex[str] | None, path: Path) -> str:
+    """Return the picture that the name of a mask means, or ""."""
+    ids = [] if index is None else index.meant(path.stem)
+    return ids[0] if ids else ""
 
 
 def _possible(folder: Path) -> list[Path]:
     """Return the files in folders of kinds that may be masks."""
-    return [path for path in files_of_users(folder, "*/*") if path.suffix.lower() in MASK_SUFFIXES]
+    return [path for path in files_of_users(folder, "*/*") if is_mask_name(path.name)]
 
 
 def _shown(record: ImageRecord) -> list[str]:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from unicodedata import normalize
 
 from lapsvm.arrays import check_distinct
-from lapsvm.catalog import NO_CLASS
 from lapsvm.errors import LabelsError, MissingError, OptionError
+from lapsvm.names.kinds import NO_CLASS
+from lapsvm.names.matching import composed, with_slashes
 
 SET_NAMES = ("trainval", "train", "val", "valid", "validation", "test")
 """Names that always denote sets, in the order in which sets are listed."""
@@ -23,6 +23,8 @@ _MAX_BYTES = 100  # file systems allow names of 255 bytes
 _MAX_LISTED = 50  # names in one sentence
 
 _MISSING = frozenset({"nan", "null", "<na>", "n/a"})  # as programs write a missing value; none is one of NO_CLASS
+
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")  # of Windows
 
 _UNSAFE = re.compile(r"[\s%\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -72,17 +74,15 @@ def choose_classes(requested: Sequence[str] | None, available: Iterable[str]) ->
         If the available classes have one in both forms.
     """
     names = sorted(set(available))
-    check_distinct(
-        [normalize("NFC", name) for name in names], "accents of a class must have one form (NFC, NFD)", LabelsError
-    )
-    known, seen = {normalize("NFC", name): name for name in names} | {name: name for name in names}, set[str]()
+    check_distinct([composed(name) for name in names], "accents of a class must have one form (NFC, NFD)", LabelsError)
+    known, seen = {composed(name): name for name in names} | {name: name for name in names}, set[str]()
     if requested is None:
         return tuple(names)
     if isinstance(requested, str) or not requested:
         raise OptionError(f"classes must be a sequence of one or more names, got {requested!r}.")
     chosen = []
     for typed in requested:
-        name = known.get(typed) or known.get(normalize("NFC", typed))
+        name = known.get(typed) or known.get(composed(typed))
         if name is None:
             raise OptionError(f"class {typed!r} does not exist; choose from {_listed(names)}.")
         if name in seen:
@@ -124,9 +124,10 @@ def check_image_id(image_id: str, where: str) -> None:
 
 
 def check_picture_path(relative: str, where: str) -> str:
-    """Return a path relative to the data folder, without "./"; LabelsError if it leaves that folder."""
-    path = PurePosixPath(relative)
-    if not relative or "\\" in relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
+    """Return a path relative to the data folder, with "/" and without "./"; LabelsError if it leaves that folder."""
+    path = PurePosixPath(with_slashes(relative))
+    is_absolute = path.is_absolute() or _DRIVE.match(relative)
+    if not relative or "\0" in relative or is_absolute or ".." in path.parts:
         raise LabelsError(f"{where}: image must be a path below the data folder, with '/', got {relative!r}.")
     return str(path)
 

@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import normalize
 
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
-from lapsvm.files import is_system_name
 from lapsvm.ground_truth import PARTS, TruthByClass
+from lapsvm.names.kinds import is_picture_name, is_system_name, picture_rank, without_picture_suffix
+from lapsvm.names.matching import FilesOnDisk, NameIndex, composed
 from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_text
 from lapsvm.voc_files import read_voc_file
@@ -25,7 +25,6 @@ from lapsvm.voc_files import read_voc_file
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 
 _FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0, "1.0": 1, "-1.0": -1, "0.0": 0}
-_SUFFIXES = (".jpg", ".JPG", ".jpeg", ".JPEG", ".png", ".PNG")
 
 
 @dataclass(frozen=True)
@@ -110,17 +109,18 @@ class VocDataset:
         """
         image_ids, _ = self._read_lists(set_name)
         folder = self.root / "Annotations"
-        present = set(os.listdir(folder)) if folder.is_dir() else set()
-        missing = [image_id for image_id in image_ids if f"{image_id}.xml" not in present]
+        files = FilesOnDisk()
+        paths = {image_id: files.find(folder / f"{image_id}.xml") for image_id in image_ids}
+        missing = [image_id for image_id, path in paths.items() if not files.has(path)]
         if len(missing) == len(image_ids):
             return None
         if missing:
             raise AnnotationError(f"annotation {folder / missing[0]}.xml is not there.")
-        files = {image_id: read_voc_file(folder / f"{image_id}.xml") for image_id in image_ids}
-        rows = {key: [(item.name, item.box, item.difficult) for item in file.objects] for key, file in files.items()}
-        sizes = {key: file.size for key, file in files.items() if file.size is not None}
+        read = {image_id: read_voc_file(path) for image_id, path in paths.items()}
+        rows = {key: [(item.name, item.box, item.difficult) for item in file.objects] for key, file in read.items()}
+        sizes = {key: file.size for key, file in read.items() if file.size is not None}
         truth = truth_by_class(rows, self.classes, sizes=sizes)
-        truth.remark({PARTS: sum(file.n_parts for file in files.values())})
+        truth.remark({PARTS: sum(file.n_parts for file in read.values())})
         return truth
 
     def _read_lists(self, set_name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
@@ -131,7 +131,9 @@ class VocDataset:
         source = self.lists.sets[set_name] if has_ids else self.lists.labels[self.classes[0], set_name]
         image_ids = list(_read_list(source, flagged=not has_ids))
         for name, flags_of_class in flags.items():
-            _check_agreement(source, image_ids, self.lists.labels[name, set_name], flags_of_class)
+            path = self.lists.labels[name, set_name]
+            flags[name] = _flags_of(image_ids, flags_of_class)
+            _check_agreement(source, image_ids, path, flags[name])
         return image_ids, flags
 
     def _label_files(self, set_name: str) -> dict[str, Path]:
@@ -248,19 +250,25 @@ def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _read_list(path: Path, flagged: bool) -> dict[str, int]:
     """Return id -> +1, -1 or 0 of a class list, or id -> 0 of a set's list without flags, in order."""
-    rows = list[tuple[str, tuple[int, str]]]()
+    rows = list[tuple[str, tuple[int, str, str]]]()
     for where, (image_id, *rest) in _lines(path):
         if len(rest) != flagged or not _FLAGS.keys() >= set(rest):
             rule, got = "a picture id and 1, -1 or 0" if flagged else "one picture id", " ".join([image_id, *rest])
             raise LabelsError(f"{where}: must be {rule}, got {got[:60]!r}.")
         check_image_id(image_id, where)
-        rows.append((image_id, (_FLAGS[rest[0]] if flagged else 0, where)))
+        rows.append((composed(image_id), (_FLAGS[rest[0]] if flagged else 0, where, image_id)))
     if not rows:
         raise LabelsError(f"list {path} names no picture.")
     found = agreed(rows, same=lambda one, other: one[0] == other[0])
-    for image_id, ((flag, _), (other, where), *_) in found.unequal.items():
+    for (flag, *_), (other, where, image_id), *_ in found.unequal.values():
         raise LabelsError(f"{where}: a picture must have one flag, got {other} for {image_id!r} after {flag}.")
-    return {image_id: flag for image_id, (flag, _) in found.taken.items()}
+    return {image_id: flag for flag, _, image_id in found.taken.values()}
+
+
+def _flags_of(image_ids: Sequence[str], flags: Mapping[str, int]) -> dict[str, int]:
+    """Return the flags under the ids of a set's list, where a class list has these in the other form of accents."""
+    own = {composed(image_id): image_id for image_id in image_ids}
+    return {own.get(composed(name), name): flag for name, flag in flags.items()}
 
 
 def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: Mapping[str, int]) -> None:
@@ -273,7 +281,17 @@ def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: 
 
 
 def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
-    """Return the file of each picture, whatever the form of its accents; <id>.jpg, whose reading fails, for none."""
-    names = {normalize("NFC", name): name for name in os.listdir(check_folder("folder of pictures", folder))}
-    files = (next((names[f] for end in _SUFFIXES if (f := normalize("NFC", i + end)) in names), "") for i in image_ids)
-    return [folder / (file or f"{i}.jpg") for i, file in zip(image_ids, files, strict=True)]
+    """Return the file of each picture, by its id; <id>.jpg, whose reading fails, for none.
+
+    An id means the files of this name, whatever the form of its accents, else those of the one that differs in case.
+    """
+    files: dict[str, list[str]] = {}
+    names = os.listdir(check_folder("folder of pictures", folder))
+    for name in sorted(filter(is_picture_name, names), key=lambda one: (picture_rank(one), one)):
+        files.setdefault(composed(without_picture_suffix(name)), []).append(name)
+    index = NameIndex(files.items())
+    found = (index.meant(image_id) for image_id in image_ids)
+    return [
+        folder / (meant[0][0] if len(meant) == 1 else f"{image_id}.jpg")
+        for image_id, meant in zip(image_ids, found, strict=True)
+    ]

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lapsvm.catalog import PICTURE_SUFFIXES
-from lapsvm.files import files_of_users
+from lapsvm.names.kinds import is_picture_name
+from lapsvm.names.matching import files_of_users
 
 TABLE = "labels.csv"
 SETS = ("train", "validation", "val", "test")
@@ -43,7 +43,7 @@ def main() -> None:
 def numbered(folder: Path) -> Iterator[Row]:
     """Yield the rows of NEU-DET: the kind of a defect is a picture's name without its number."""
     for path in files_of_users(folder, "*"):
-        if path.suffix.lower() in PICTURE_SUFFIXES:
+        if is_picture_name(path.name):
             name, match = path.relative_to(folder), NUMBERED.fullmatch(path.stem)
             if match is None:
                 raise SystemExit(f"picture {path} must be called by its defect and a number, as crazing_1.jpg.")

@@ -16,13 +16,12 @@ from typing import Any, Protocol, runtime_checkable
 from lapsvm.arrays import check_known
 from lapsvm.errors import DataError, InputError, LapsvmError, OptionError, one_line
 from lapsvm.ground_truth import GroundTruth, truth_by_class
+from lapsvm.names.kinds import NO_CLASS, PICTURE_SUFFIXES
 from lapsvm.pictures.nothing import Nothing, is_plain
 from lapsvm.pictures.reading import (
-    HEIC,
     HEIC_ADVICE,
     MAX_PIXELS,
     MAX_SIDE,
-    PICTURE_SUFFIXES,
     CheckedPicture,
     Picture,
     Pixels,
@@ -35,7 +34,6 @@ from lapsvm.pictures.reading import (
 
 __all__ = [
     "ENTRY_POINTS",
-    "HEIC",
     "HEIC_ADVICE",
     "MAX_PIXELS",
     "MAX_SIDE",
@@ -60,9 +58,6 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "lapsvm.datasets"
-
-NO_CLASS = frozenset({"background", "good", "negative", "negatives", "none", "normal", "ok"})
-"""Names, in lower case, of folders whose pictures belong to no class."""
 
 
 class PresentClasses(Mapping[str, int]):

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
-from unicodedata import normalize
 
 from lapsvm.errors import DataError, LapsvmError, MissingError, OptionError, WriteError
+from lapsvm.names.outputs import LONGEST, cut
 
 LARGEST = 2**34
 """Bytes of the largest file that is read whole: 16 GiB."""
@@ -135,32 +135,6 @@ def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
         raise DataError(f"{what} {path} must fit into the memory.") from None
 
 
-_SYSTEM_NAMES = frozenset({
-    "__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir",
-    "#recycle", "lost+found", "__pycache__", "icon\r",
-})  # fmt: skip
-"""Names, in lower case, of files and folders that systems and file managers leave beside those of a user."""
-
-
-def is_system_name(name: str) -> bool:
-    """Return whether a file or folder is not a user's: its name starts with a dot, or is one that systems use."""
-    return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
-
-
-def as_on_disk(path: Path) -> Path:
-    """Return a path, in the other form of its accents (Unicode's NFC or NFD) if only that one exists."""
-    if str(path).isascii() or is_named(path):
-        return path
-    forms = (Path(normalize(form, str(path))) for form in ("NFC", "NFD"))
-    return next((other for other in forms if is_named(other)), path)
-
-
-def files_of_users(folder: Path, pattern: str) -> list[Path]:
-    """Return the files and folders below a folder that match a pattern, sorted, without those of the system."""
-    paths = sorted(folder.rglob(pattern))
-    return [path for path in paths if not any(map(is_system_name, path.relative_to(folder).parts))]
-
-
 def is_named(path: str | Path) -> bool:
     """Return whether a name exists, including broken links: an optional file must be absent, not broken."""
     return os.path.lexists(path)
@@ -246,7 +220,12 @@ def unshare(path: Path) -> None:
 
 def temporary_name(path: Path) -> Path:
     """Return a new temporary name for a path, in its folder, that `remove_stale` recognises."""
-    return path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+    return path.parent / f".{_begun(path.name)}.{token_hex(4)}{SUFFIX}"
+
+
+def _begun(name: str) -> str:
+    """Return the part of a name that its temporary names have."""
+    return cut(name, LONGEST - len(f"..{8 * '0'}{SUFFIX}"))
 
 
 def is_temporary(name: str) -> bool:
@@ -357,7 +336,7 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary folders for `path` that no living process has locked; none where folders have no locks."""
     for temporary in path.parent.iterdir():
-        if _final_name(temporary.name) != path.name or temporary.is_symlink() or not temporary.is_dir():
+        if _final_name(temporary.name) != _begun(path.name) or temporary.is_symlink() or not temporary.is_dir():
             continue
         with _folder_descriptor(temporary) as descriptor, suppress(BlockingIOError):
             if descriptor is not None:

@@ -16,6 +16,7 @@ from lapsvm.arrays import Array
 from lapsvm.errors import InputError, LapsvmError, ModelFileError
 from lapsvm.files import NOT_PARSED, check_regular, write_atomically
 from lapsvm.settings import current_names
+from lapsvm.texts.contents import beginning, refusal
 
 _METADATA = "lapsvm"
 
@@ -123,7 +124,8 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
         description = None if text is None else json.loads(text)
     # AttributeError and KeyError: unknown dtypes
     except (SafetensorError, OSError, TypeError, AttributeError, KeyError, *NOT_PARSED) as error:
-        raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
+        otherwise = f"model {path} is damaged or no safetensors file: {error}."
+        raise ModelFileError(refusal(f"model {path}", "a safetensors file", beginning(path), otherwise)) from None
     if text is None:
         raise ModelFileError(f"{path} is no {noun} of lapsvm: its header has no {_METADATA!r} entry.")
     return (description if isinstance(description, dict) else {}), tensors

@@ -13,6 +13,7 @@ from defusedxml import ElementTree
 from lapsvm.box_faults import NO_BOX, NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import open_regular
+from lapsvm.texts.contents import WIDE, XML, beginning, refusal
 from lapsvm.texts.numbers import finite_number, whole_number
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
@@ -74,7 +75,8 @@ def read_voc_file(path: Path) -> VocFile:
     """
     root = read_xml(path)
     if root.tag != "annotation":
-        raise AnnotationError(f"annotation {path} must have the root <annotation>, got <{root.tag}>.")
+        otherwise = f"annotation {path} must have the root <annotation>, got <{root.tag}>."
+        raise AnnotationError(refusal(f"annotation {path}", XML, beginning(path), otherwise, (XML, WIDE)))
     names = tuple(name for tag in ("path", "filename") if (name := _text(root, tag)))
     objects = [_object(path, element) for element in root.findall("object")]
     return VocFile(objects, names, _size(root), len(root.findall("object/part")))
@@ -95,7 +97,8 @@ def read_xml(path: Path) -> Any:
     except MissingError as error:
         raise AnnotationError(str(error)) from None
     except (ParseError, OSError, ValueError, LookupError) as error:  # ValueError: also what defusedxml refuses
-        raise AnnotationError(f"annotation {path} is no XML that can be read: {error}.") from None
+        otherwise = f"annotation {path} is no XML that can be read: {error}."
+        raise AnnotationError(refusal(f"annotation {path}", XML, beginning(path), otherwise, (XML, WIDE))) from None
 
 
 def _object(path: Path, element: Any) -> VocObject:

@@ -3,7 +3,8 @@
 import pytest
 
 from lapsvm.errors import AnnotationError, SettingsError
-from lapsvm.files import files_of_users, is_system_name
+from lapsvm.names.kinds import is_system_name
+from lapsvm.names.matching import files_of_users
 from lapsvm.texts.reading import read_json, read_text, read_toml, read_yaml
 
 TEXTS = {read_json: '{"a": "ä"}', read_toml: 'a = "ä"', read_yaml: "a: ä"}

@@ -18,6 +18,7 @@ from lapsvm.boxes import from_voc, to_voc
 from lapsvm.errors import InputError, MissingError, ResultsError
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.files import read_regular, write_atomically
+from lapsvm.texts.contents import refusal
 from lapsvm.texts.numbers import finite_number
 from lapsvm.texts.reading import decoded
 
@@ -113,15 +114,18 @@ def read_result_file(path: str | Path) -> Detections:
         If a line is malformed; the message names the line.
     """
     path = Path(path)
-    text = read_regular(path, "result file").removeprefix(BOM_UTF8)
+    content = read_regular(path, "result file")
+    text = content.removeprefix(BOM_UTF8)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     table, places, names, odd = _kernel.read_lines(text)
     known, kept = {name.decode(): number for number, name in enumerate(names)}, np.ones(len(table), dtype=bool)
+    if odd and (refused := refusal(f"result file {path}", "text in UTF-8", content, "")):
+        raise ResultsError(refused)
+    if odd:
+        decoded(text, f"result file {path}", ResultsError)
     for row, number, start, stop in odd:
         line = text[start:stop].decode("utf-8", "replace")
-        if "\ufffd" in line or "\0" in line:
-            decoded(text, f"result file {path}", ResultsError)
         kept[row] = not line.isspace()
         if kept[row]:
             image, table[row] = _parse(line, path, number)

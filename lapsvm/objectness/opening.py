@@ -13,7 +13,7 @@ from lapsvm.errors import DataError, InputError, OptionError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors import specs
 from lapsvm.features.extractors.extractor import DEVICES
-from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.networks import LARGEST_NETWORK, RuntimeNetwork
 from lapsvm.features.extractors.specs import Spec, parse_spec
 from lapsvm.files import read_regular
 from lapsvm.objectness.own import OwnSource
@@ -147,7 +147,7 @@ def _open_network(spec: Spec, device: str) -> SaliencyNetwork:
         raise OptionError("a file must be named, as in onnx:network.onnx.")
     options = specs.read_options(spec, OPTIONS)
     colours = InputColours(**{name: options.pop(name) for name in COLOURS if name in options})
-    content = read_regular(spec.file, "network")
+    content = read_regular(spec.file, "network", LARGEST_NETWORK)
     network = RuntimeNetwork(spec.file, content, 1, device)
     return SaliencyNetwork(network, sha256(content).hexdigest(), colours=colours, **options)
 

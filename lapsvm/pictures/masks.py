@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64
 from lapsvm.pictures.reading import opened_picture, upright
 
-MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg")
-"""Suffixes of masks, in lower case."""
 MOST_REGIONS = 1000
 """Regions that a mask may have to be one of objects: more are dots, noise or a photograph."""
 BY_TRANSPARENCY = "mark by transparency: where they are transparent they mark nothing"

@@ -5,7 +5,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,20 +14,14 @@ from numpy.typing import NDArray
 
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
 from lapsvm.files import open_regular
+from lapsvm.names.kinds import HEIC, READS_HEIC, suffix_of
 from lapsvm.pictures.nothing import NARROW, Nothing, is_plain
 from lapsvm.pictures.samples import SampleRange, colour_samples, sample_range
+from lapsvm.texts.contents import beginning, refusal
 
 Pixels = NDArray[np.uint8]
 
-HEIC = (".heic", ".heif")
-"""Suffixes of pictures of telephones, which need the extra `heic`."""
-
 _HEIC_STARTS = (b"ftyphei", b"ftypmif1")  # behind four bytes
-
-READS_HEIC = find_spec("pillow_heif") is not None
-
-PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", *(HEIC if READS_HEIC else ()))
-"""Suffixes of files taken for pictures, in lower case."""
 
 HEIC_ADVICE = "pip install 'lapsvm[heic]' reads HEIC"
 
@@ -327,7 +320,9 @@ def _described_errors(path: str | Path) -> Iterator[None]:
         raise
     except UnidentifiedImageError:
         advice = f"; {HEIC_ADVICE}" if not READS_HEIC and _is_heic(path) else ""
-        raise ImageError(f"picture {path} does not open: it is no image file that can be read{advice}.") from None
+        otherwise = f"picture {path} does not open: it is no image file that can be read{advice}."
+        begun = beginning(path)
+        raise ImageError(refusal(f"picture {path}", "an image file", begun, otherwise, ("a picture",))) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
     except Warning:  # a warning that the caller turned into an error
@@ -339,7 +334,7 @@ def _described_errors(path: str | Path) -> Iterator[None]:
 def _is_heic(path: str | Path) -> bool:
     """Return whether a file is a picture of a telephone, also one with the suffix of another format."""
     with suppress(OSError, ValueError), open(path, "rb") as file:
-        return file.read(12)[4:].startswith(_HEIC_STARTS) or Path(path).suffix.lower() in HEIC
+        return file.read(12)[4:].startswith(_HEIC_STARTS) or suffix_of(str(path)) in HEIC
     return False
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lapsvm.files import make_folder, write_atomically
+from lapsvm.names.escapes import printable
 from lapsvm.report.alarms import alarm_view
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.diagnosis import figure_tables, reliability_view
@@ -56,18 +57,17 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     OSError
         If the file cannot be written.
     """
-    # file names may be invalid text: characters that cannot be encoded appear as \udcXX
-    content = render_page(contents, max_pictures=max_pictures, threads=threads).encode("utf-8", "backslashreplace")
+    content = render_page(contents, max_pictures=max_pictures, threads=threads).encode()
     make_folder(Path(path).parent)
     write_atomically(path, content)
 
 
 def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads: int = 1) -> str:
-    """Return the page as HTML text; see `write_page`."""
+    """Return the page as HTML text; see `write_page`. What does not print, as in names of files, is an escape."""
     page = _environment().get_template("page.html")
     galleries = class_galleries(contents.classes, max_pictures, threads)
     columns, views = class_columns(contents), list(map(_view, contents.classes, galleries))
-    return page.render(
+    rendered = page.render(
         contents=contents,
         summary=contents.summary,
         columns=columns,
@@ -85,6 +85,7 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
         reliability=reliability_view(contents),
         figure_tables=figure_tables(contents),
     )
+    return printable(rendered)
 
 
 def _environment() -> "Environment":

@@ -7,6 +7,7 @@ from typing import Any
 from lapsvm.errors import ShapeError
 from lapsvm.evaluation.measures import MEANING, Pictures, seen_note
 from lapsvm.evaluation.tables import mean
+from lapsvm.names.escapes import printable
 from lapsvm.report.contents import ClassSummary, Contents, SetSummary
 from lapsvm.report.misses import by_kind
 
@@ -287,6 +288,7 @@ def cell_text(cell: Cell) -> str:
 
 def escape_markdown(text: str) -> str:
     """Escape a text for one line or table cell of Markdown, so that it renders literally."""
+    text = printable(" ".join(text.split()))
     for character, escaped in _MARKDOWN_ESCAPES:
         text = text.replace(character, escaped)
-    return " ".join(text.split())
+    return text

@@ -2,13 +2,13 @@
 
 import json
 import tomllib
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import DataError, LapsvmError
 from lapsvm.files import LARGEST, NOT_PARSED, SMALL_FILE, read_regular
+from lapsvm.texts.contents import XML, described, described_json
 
 _LARGEST_YAML = 2**22  # bytes; the parser reads half a megabyte a second
 
@@ -28,9 +28,8 @@ def read_text(path: Path, what: str, error: type[LapsvmError], most: int = LARGE
 
 def decoded(content: bytes, where: str, error: type[LapsvmError]) -> str:
     """Return the text of some bytes of UTF-8, without a byte order mark; `error`, which names the line, for others."""
-    is_wide = len(content) > 1 and content[:2].count(b"\0") == 1  # without a mark: a zero beside each letter
-    if is_wide or content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        raise error(f"{where} must be text in UTF-8, got UTF-16; save it as UTF-8.")
+    if content and (kind := described(content)):
+        raise error(f"{where} must be {'plain text' if kind.startswith(XML) else 'text in UTF-8'}, got {kind}.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -62,6 +61,8 @@ def read_json(path: Path, what: str, error: type[DataError], unique: bool = Fals
     except DataError:
         raise
     except NOT_PARSED as problem:
+        if kind := described_json(text):
+            raise error(f"{what} {path} must be JSON, got {kind}.") from None
         raise error(f"{path} is truncated, or cannot be read as JSON: {problem}.") from None
 
 

@@ -5,10 +5,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lapsvm.errors import ImageError, MissingError, OptionError, naming
+from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError, WriteError, naming
 from lapsvm.settings import COUNT_FROM_1, SHARE
 
-from ..cli.answer import Outcome, print_json
+from ..cli.answer import Outcome, give, print_json
 from ..cli.application import check_device
 from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
@@ -17,11 +17,14 @@ from ..settings.options import REPEATED, panel
 from ..settings.settings import AUTO
 
 if TYPE_CHECKING:
+    from lapsvm.arrays import Float32
     from lapsvm.detection import Detected, PictureVerdict, Predictor
-    from lapsvm.pictures.reading import Picture
+    from lapsvm.detection.scored_picture import ScoredPicture
+    from lapsvm.pictures.reading import Picture, Pixels
 
     from ..results.maps.objectness_maps import MapSource
     from ..run.progress import Reporter
+    from .drawing.boxes import DrawnBox
     from .drawing.files import Drawing, PictureFile
 
 
@@ -29,11 +32,12 @@ Unreadable = ImageError | MissingError
 
 
 class Predicted(NamedTuple):
-    """What is known of one picture: its entry in the output, the number of its drawn boxes, and what is said of it."""
+    """What is known of one picture: its entry in the output, its drawn boxes, its verdict, and why it is not drawn."""
 
     entry: dict[str, Any]
     drawn: int
     verdict: "PictureVerdict | None" = None
+    not_drawn: str = ""
 
 
 @add_verb(
@@ -105,7 +109,17 @@ def predict(options: dict[str, Any]) -> Outcome:
     entries = [result.entry for result in results]
     if not options["as_json"]:
         print_json(entries)
-    return Outcome({} if draw is None else {"drawings": draw}, {"pictures": entries, "left_out": left_out})
+    outcome = Outcome({} if draw is None else {"drawings": draw}, {"pictures": entries, "left_out": left_out})
+    _check_drawn(results, outcome)
+    return outcome
+
+
+def _check_drawn(results: Sequence[Predicted], outcome: Outcome) -> None:
+    """Raise WriteError, behind the answer to a program, if a picture could not be drawn: what was found is there."""
+    if failures := [result.not_drawn for result in results if result.not_drawn]:
+        give(outcome)
+        rule = f"{len(failures)} of {len(results)} pictures could not be drawn"
+        raise WriteError(f"{rule}, the first because {failures[0]}")
 
 
 def _opened(options: Mapping[str, Any], reporter: "Reporter") -> "Predictor":
@@ -172,8 +186,7 @@ def _predict_picture(
     """Return what is known of one picture; why it cannot be read if `skip_bad` is set."""
     from lapsvm.catalog import read_picture
 
-    from .drawing.boxes import draw_boxes, drawn_boxes
-    from .drawing.heatmap import draw_best_class, draw_heatmap
+    from .drawing.boxes import drawn_boxes
 
     try:
         picture = read_picture(path)
@@ -189,20 +202,38 @@ def _predict_picture(
     with naming(f"picture {path}"):
         scored = predictor.scored(pixels, threads)
         standing_out = source.map(pixels) if source is not None and drawing is not None else None
-    detected, verdict, boxes = scored.detections(), scored.verdict(), []
+    detected, verdict = scored.detections(), scored.verdict()
+    n_drawn, not_drawn = 0, ""
     if drawing is not None:
         boxes = drawn_boxes(detected, _least(predictor))
-        draw_boxes(pixels, boxes, drawing.boxes)
-        if drawing.heatmap is not None:
-            draw_best_class(pixels, scored, drawing.heatmap)
-        if drawing.objectness is not None and standing_out is not None:
-            draw_heatmap(pixels, standing_out, "what stands out", drawing.objectness)
+        not_drawn = _not_drawn(drawing, pixels, boxes, scored, standing_out)
+        n_drawn = 0 if not_drawn else len(boxes)
     height, width = pixels.shape[:2]
     said = {} if verdict is None else {"verdict": verdict.name, "probability": verdict.probability}
     entries = chain.from_iterable(_entries(name, of_class) for name, of_class in detected.items())
     best_first = sorted(entries, key=lambda entry: -entry["score"])
     entry = {"image": str(path), "width": width, "height": height, **warning, **said, "detections": best_first}
-    return Predicted(entry, len(boxes), verdict)
+    return Predicted(entry, n_drawn, verdict, not_drawn)
+
+
+def _not_drawn(
+    drawing: "Drawing", pixels: "Pixels", boxes: "Sequence[DrawnBox]", scored: "ScoredPicture",
+    standing_out: "Float32 | None",
+) -> str:  # fmt: skip
+    """Draw a picture; return why its files could not be written, "" if they were."""
+    from .drawing.boxes import draw_boxes
+    from .drawing.heatmap import draw_best_class, draw_heatmap
+
+    try:
+        draw_boxes(pixels, boxes, drawing.boxes)
+        if drawing.heatmap is not None:
+            draw_best_class(pixels, scored, drawing.heatmap)
+        if drawing.objectness is not None and standing_out is not None:
+            draw_heatmap(pixels, standing_out, "what stands out", drawing.objectness)
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or "memory is not enough"
+        return str(error) if isinstance(error, LapsvmError) else f"{drawing.boxes}: {reason}."
+    return ""
 
 
 def _warning(picture: "Picture") -> dict[str, str]:

@@ -10,6 +10,7 @@ from html import escape
 from math import ceil, floor
 from typing import Any, NamedTuple
 
+from lapsvm.names.escapes import printable
 from lapsvm.report import escape_markdown, markdown_table
 from lapsvm.report.plots import round_step
 
@@ -148,7 +149,7 @@ def comparison_svg(table: Mapping[str, Any]) -> str:
     label = escape(f"Differences of {', '.join(names[1:])} to {names[0]} with their intervals.")
     size = f"{_LEFT + _WIDTH + _RIGHT:g} {top:g}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" role="img" aria-label="{label}">'
-    return "\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>"]) + "\n"
+    return printable("\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>"]) + "\n")
 
 
 def _scale(differences: list[Mapping[str, float]]) -> _Scale:

@@ -15,7 +15,6 @@ from lapsvm.box_faults import left_out_sentence, smaller_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco, with_crowds
 from lapsvm.errors import AnnotationError, ImageError, MissingError
-from lapsvm.files import files_of_users
 from lapsvm.ground_truth import (
     PARTS,
     TWICE,
@@ -26,6 +25,7 @@ from lapsvm.ground_truth import (
     object_faults,
     with_remarks,
 )
+from lapsvm.names.matching import files_of_users
 from lapsvm.pictures.reading import seen_size
 from lapsvm.voc_files import read_voc_file
 

@@ -1,23 +1,16 @@
 """Which picture of a run a name of another program means: by file name, and by folders where file names are equal."""
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import PurePath, PurePosixPath
-from unicodedata import normalize
-from urllib.parse import unquote
 
 from lapsvm.catalog import ImageRecord
+from lapsvm.names.matching import NameIndex, Parts, common_folders, composed, path_parts, with_originals
 from lapsvm.texts.agreement import agreed
 
-from ..run.groups import EXPORTED
-
-Parts = tuple[str, ...]
+Depth = tuple[int, int]  # folders in common: in any case, and exactly
 Picture = tuple[str, str]  # set, id
-_UPLOADED = re.compile(r"^(?:.*[/\\])?[0-9a-f]{8}-(?=[^/\\]+$)", re.IGNORECASE)
-"""What Label Studio puts before the name of a file that it was given, in a folder of its own."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ def match_pictures(
     PictureMatches
     """
     index = _index(records)
-    best: dict[_File, list[tuple[int, int]]] = defaultdict(list)  # file -> (folders in common, number)
+    best: dict[_File, list[tuple[Depth, int]]] = defaultdict(list)  # file -> (folders in common, number)
     unknown: list[int] = []
     ambiguous: list[int] = []
     for number, alternatives in enumerate(names):
@@ -92,50 +85,29 @@ def match_pictures(
     return PictureMatches(pictures, unknown, sorted(ambiguous), sorted(unequal))
 
 
-def with_originals(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names, and behind them those that the files may have had before other programs took them in.
-
-    These quote a name as in an address, put eight digits and a hyphen before it, or a suffix and a hash behind it.
-    """
-    given = tuple(names)
-    plain = [unquote(name) for name in given]
-    return tuple(dict.fromkeys((*given, *plain, *(EXPORTED.sub("", _UPLOADED.sub("", name)) for name in plain))))
-
-
-def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File]]:
-    """Return file name, with and without suffix, -> files of the run."""
+def _index(records: Mapping[str, Sequence[ImageRecord]]) -> NameIndex[_File]:
+    """Return the files of the run by their names, with and without suffix."""
     sharing: dict[PurePath, list[Picture]] = defaultdict(list)
     for set_name, of_set in records.items():
         for record in of_set:
             sharing[record.path].append((set_name, record.id))
-    index: dict[str, list[_File]] = defaultdict(list)
+    entries = list[tuple[str, _File]]()
     for path, pictures in sharing.items():
-        composed = PurePath(normalize("NFC", str(path)))
-        parts = (*composed.parts[:-1], composed.stem)
+        own = PurePath(composed(str(path)))
+        parts = (*own.parts[:-1], own.stem)
         ids = {path_parts(image_id) for _, image_id in pictures}
         file = _File((parts, *sorted(ids - {parts})), tuple(pictures))
-        for key in dict.fromkeys((composed.name, composed.stem, *(own[-1] for own in ids if own))):
-            index[key].append(file)
-    return index
+        names = (own.name, own.stem, *(one[-1] for one in ids if one))
+        entries += [(name, file) for name in dict.fromkeys(names)]
+    return NameIndex(entries)
 
 
-def _closest(index: Mapping[str, list[_File]], name: str) -> tuple[int, list[_File]]:
+def _closest(index: NameIndex[_File], name: str) -> tuple[Depth, list[_File]]:
     """Return how many folders a name has in common with the files of its file name at most, and these files."""
     parts = path_parts(name)
     if not parts:
-        return 0, []
-    files = index.get(parts[-1]) or index.get(PurePosixPath(parts[-1]).stem) or []
-    depths = [max(_common_folders(parts, path) for path in file.paths) for file in files]
-    deepest = max(depths, default=0)
+        return (0, 0), []
+    files = index.meant(parts[-1]) or index.meant(PurePosixPath(parts[-1]).stem)
+    depths = [max(common_folders(parts, path) for path in file.paths) for file in files]
+    deepest = max(depths, default=(0, 0))
     return deepest, [file for file, depth in zip(files, depths, strict=True) if depth == deepest]
-
-
-def _common_folders(name: Parts, path: Parts) -> int:
-    """Return how many folders above two files have equal names, counted from the file upwards."""
-    pairs = zip(reversed(name[:-1]), reversed(path[:-1]), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def path_parts(name: str) -> Parts:
-    """Return the parts of a path of any system, without a root, in one form of accents (NFC)."""
-    return tuple(part for part in normalize("NFC", name).replace("\\", "/").split("/") if part not in ("", "."))

@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord
-
-EXPORTED = re.compile(r"_(?:jpe?g|png|bmp|tiff?|webp|heic)\.rf\.\w+(?:\.\w+)?$", re.IGNORECASE)
-"""What Roboflow puts behind the name of a picture of which it makes a version."""
-
+from lapsvm.names.matching import EXPORTED
+from lapsvm.names.patterns import found_in
 
 BEFORE_LAST = r"([^/]+)[-_ .]\w+$"
 """What stands before the last sign in a picture's name: "part01" of "good/part01-3"."""
@@ -32,8 +30,13 @@ def picture_groups(records: Sequence[ImageRecord], hashes: Sequence[str], *expre
         The hashes of their pixels, "" where one is not known.
     expressions : str
         Regular expressions. The first group of a match counts, or all of it; a picture without one is on its own.
+
+    Raises
+    ------
+    OptionError
+        If an expression is none, or takes too long.
     """
-    patterns = [re.compile(expression) for expression in expressions if expression]
+    objects = [object_names(records, expression) for expression in expressions if expression]
     group, first = list(range(len(records))), dict[Hashable, int]()
 
     def start_of(row: int) -> int:
@@ -42,20 +45,20 @@ def picture_groups(records: Sequence[ImageRecord], hashes: Sequence[str], *expre
         return row
 
     for row, (record, digest) in enumerate(zip(records, hashes, strict=True)):
-        for key in _keys(record, digest, patterns):
+        for key in _keys(record, digest, [names[row] for names in objects]):
             ends = start_of(first.setdefault(key, row)), start_of(row)
             group[max(ends)] = min(ends)
     return np.array([start_of(row) for row in range(len(group))], dtype=np.intp)
 
 
-def _keys(record: ImageRecord, digest: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[Hashable]:
-    """Yield what a picture shares with those that are the same."""
+def _keys(record: ImageRecord, digest: str, names: Sequence[str]) -> Iterator[Hashable]:
+    """Yield what a picture shares with those that are the same; `names` are those of its object, by expression."""
     if digest:
         yield "pixels", digest
     if original := original_of(record):
         yield "original", original
-    for number, pattern in enumerate(patterns):
-        if name := object_name(record, pattern):
+    for number, name in enumerate(names):
+        if name:
             yield number, name
 
 
@@ -78,10 +81,9 @@ def looks_grouped(records: Sequence[ImageRecord]) -> list[str]:
     return several[0]
 
 
-def object_name(record: ImageRecord, pattern: re.Pattern[str]) -> str | None:
-    """Return what a pattern finds in a picture's name: its first group, or all of it; "" or None for nothing."""
-    match = pattern.search(record.id)
-    return match and match[1 if pattern.groups else 0]
+def object_names(records: Sequence[ImageRecord], expression: str) -> list[str]:
+    """Return what an expression finds in the name of each picture: its first group, or all of it; "" for nothing."""
+    return found_in(expression, [record.id for record in records], "option --group (data.group)")
 
 
 def original_of(record: ImageRecord) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from ..settings.limits import printable
+from lapsvm.names.escapes import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -1,12 +1,10 @@
 """The rules that the settings of a run keep: each its own, which the table of options holds, and those of several."""
 
-import re
-
 import numpy as np
 
 from lapsvm.errors import OptionError
+from lapsvm.names.patterns import check_pattern
 
-from .limits import shown
 from .options import SETTINGS
 from .settings import FILE, IMPORTED, DataSettings, RefineSettings, Settings, WindowSettings
 
@@ -23,7 +21,7 @@ def check_settings(settings: Settings) -> Settings:
     for name, value in settings.flat().items():
         SETTINGS[name].check(value)
     _check_sets(settings.data)
-    _check_group(settings.data.group)
+    check_pattern("option --group", settings.data.group)
     as_loss(settings.train.loss)
     _check_windows(settings.windows)
     if settings.train.init == "whole_image" and settings.windows.max_area < 1:
@@ -51,15 +49,6 @@ def _check_refinement(refine: RefineSettings) -> None:
         got = ", ".join(f"{limit:g}" for limit in limits)
         rule = "settings refine.neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
         raise OptionError(f"{rule}, got {got}.")
-
-
-def _check_group(expression: str) -> None:
-    """Raise OptionError unless the expression that finds one object's pictures can be used."""
-    try:
-        re.compile(expression)
-    except (re.error, OverflowError, RecursionError) as error:
-        rule = "option --group must be a regular expression"
-        raise OptionError(f"{rule}, got {shown(expression)}: {error}.") from None
 
 
 def _check_sets(data: DataSettings) -> None:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from lapsvm.errors import StageError
+from lapsvm.names.escapes import printable
 
 MAX_SEED = 2**32 - 1
 MAX_JOBS = 1024
@@ -41,11 +42,6 @@ def counted(names: Collection[str], what: str) -> list[str]:
 def unmet(stage: str, need: str, but: str, verb: str) -> StageError:
     """Return the error of a stage that needs something which another verb makes."""
     return StageError(f"{stage} needs {need}, but {but}; run lapsvm {verb} first.")
-
-
-def printable(text: str) -> str:
-    """Return a text in which nothing steers a terminal: but for line breaks, what does not print becomes an escape."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text)
 
 
 def one_line(text: str) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
-from pathlib import Path
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,9 +13,11 @@ import numpy as np
 from lapsvm.arrays import Float32, Float64, Index
 from lapsvm.box_faults import EMPTY, OUTSIDE, SMALLEST, box_faults
 from lapsvm.boxes import whole_image
-from lapsvm.catalog import PICTURE_SUFFIXES, ImageRecord
+from lapsvm.catalog import ImageRecord
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
 from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, open_external
+from lapsvm.names.kinds import without_picture_suffix
+from lapsvm.names.matching import NameIndex, with_slashes
 
 from ..settings.settings import SourceSettings
 
@@ -69,14 +71,19 @@ class Sources:
         base = usual.base if settings.base < 0 else settings.base
         return BoxConvention(settings.boxes or usual.order, base, settings.edges or usual.edges)
 
+    @cached_property
+    def _index(self) -> NameIndex[str]:
+        return NameIndex((name, name) for name in self.entries)
+
     def find(self, image_id: str) -> tuple[ExternalSource, str] | None:
         """Return the source of a picture's windows and its name there; None if there is none.
 
-        A name may be the id itself, with or without the suffix of a picture, the path that the id writes with %XX, or
-        the id's number without leading zeros. Windows under two such names raise ExternalFileError.
+        A name may be the id itself, with or without the suffix of a picture, with accents in another form or letters of
+        another case; the path that the id writes with %XX; or the id's number without leading zeros. Windows under two
+        such names raise ExternalFileError.
         """
         names = [image_id, unquote(image_id), *([str(int(image_id))] if image_id.isdecimal() else [])]
-        matches = [name for name in dict.fromkeys(names) if name in self.entries]
+        matches = list(dict.fromkeys(chain.from_iterable(map(self._index.meant, names))))
         if len(matches) > 1:
             raise ExternalFileError(f"picture {image_id!r} must have one entry, got {' and '.join(matches)}.")
         return self.entries[matches[0]] if matches else None
@@ -120,7 +127,7 @@ def open_sources(settings: SourceSettings) -> Sources:
     entries: dict[str, tuple[ExternalSource, str]] = {}
     for source in opened:
         for key in source.keys:
-            name = key[: -len(Path(key).suffix)] if Path(key).suffix.lower() in PICTURE_SUFFIXES else key
+            name = without_picture_suffix(with_slashes(key))
             if name in entries:
                 raise ExternalFileError(
                     f"picture {name!r} must be in one file, got windows in {entries[name][0].where} "

@@ -30,6 +30,7 @@ from lapsvm.arrays import Float64, check_distinct
 from lapsvm.boxes import to_voc
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
 from lapsvm.files import check_regular
+from lapsvm.names.outputs import OutputNames
 
 YOLO_VAL_SHARE = 0.1
 _YOLO_HEADER = "# Paths are relative to this file. Programs that look elsewhere need its folder: path: /absolute/path\n"
@@ -54,6 +55,7 @@ def write_voc(annotations: Annotations, folder: Path, copy: bool = False) -> Non
     without_pictures.check_names("voc", lambda name: not set(name) & set("/\\"))
     ids = voc_ids(annotations)
     check_distinct(ids.values(), "format voc must name each picture's file once")
+    ids = _file_stems(ids)
     for name in ("Annotations", "ImageSets/Main", "JPEGImages"):
         (folder / name).mkdir(parents=True)
     for picture in annotations.pictures:
@@ -80,6 +82,13 @@ def voc_ids(annotations: Annotations) -> dict[str, str]:
     if len(set(short.values())) == len(short):
         return short
     return {name: stem.replace("/", "__") for name, stem in stems.items()}
+
+
+def _file_stems(ids: Mapping[str, str]) -> dict[str, str]:
+    """Return picture name -> id with which every system takes the names of its files, and takes no two for one."""
+    names = OutputNames()
+    suffixes = {name: PurePosixPath(name).suffix for name in ids}
+    return {name: names.new(PurePosixPath(one), [".xml", suffixes[name]])[0].stem for name, one in ids.items()}
 
 
 def voc_corners(boxes: Float64) -> list[list[int]]:

@@ -7,6 +7,7 @@ import numpy as np
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, OptionError, one_line
 from lapsvm.features.extractors.networks import open_runtime
+from lapsvm.pictures.reading import check_pixels
 
 _AS_RECORDED: dict[str, Array] = {
     "windows": np.zeros((0, 4), np.float32),
@@ -64,6 +65,7 @@ class OnnxDetector:
 
     def run(self, outputs: list[str], pixels: Array, **more: Array) -> list[Any]:
         """Return some outputs for a picture (h, w, 3), uint8 RGB; `more` are inputs of a file with all inputs."""
+        check_pixels(pixels)
         unknown = sorted(more.keys() - set(self._inputs))
         if unknown:
             raise OptionError(f"input {unknown[0]!r} must be one of the file's, {', '.join(self._inputs)}.")

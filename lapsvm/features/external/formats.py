@@ -9,7 +9,7 @@ from lapsvm.features.external.json_files import open_json
 from lapsvm.features.external.mat_files import open_mat
 from lapsvm.features.external.numpy_files import open_npy, open_npz
 from lapsvm.features.external.windows import ArrayNames, ExternalSource
-from lapsvm.files import files_of_users
+from lapsvm.names.matching import files_of_users
 
 FORMATS: dict[str, Callable[[Path, ArrayNames], ExternalSource]] = {
     "npz": open_npz,

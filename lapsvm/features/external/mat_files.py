@@ -14,6 +14,7 @@ from lapsvm.features.external.mat_process import MatReader
 from lapsvm.features.external.numpy_files import files_below
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
 from lapsvm.files import read_regular
+from lapsvm.texts.contents import MAT, refusal
 
 IMAGES = "images"
 CACHE = BoxConvention("xyxy", 1, "inclusive")
@@ -130,7 +131,8 @@ def read_mat_variables(path: Path, without: Collection[str] = ()) -> dict[str, A
             f"{path} is of MATLAB's version 7.3, which is not read; load it in MATLAB and save it with '-v7'."
         )
     if content[126:128] not in (b"IM", b"MI"):
-        raise ExternalFileError(f"{path} is truncated, or no .mat file of the versions 5 to 7.")
+        otherwise = f"{path} is truncated, or no .mat file of the versions 5 to 7."
+        raise ExternalFileError(refusal(str(path), "a .mat file of the versions 5 to 7", content, otherwise, (MAT,)))
     return _READER.read(path, content, without)
 
 

@@ -26,7 +26,9 @@ from lapsvm.features.external.windows import (
     ExternalWindows,
     checked_windows,
 )
-from lapsvm.files import files_of_users, is_named, open_regular
+from lapsvm.files import is_named, open_regular
+from lapsvm.names.matching import files_of_users
+from lapsvm.texts.contents import NPY, NPZ, beginning, refusal
 from lapsvm.texts.reading import read_text
 
 RATIO = 100
@@ -182,7 +184,7 @@ def load_npy(path: Path, mapped: bool = False) -> Array:
         try:
             return np.asarray(_read_again_after_race(read))
         except Exception as error:  # noqa: BLE001 - numpy evaluates the header and raises whatever comes of it
-            raise _unreadable(path, error) from None
+            raise _unreadable(path, error, NPY) from None
 
 
 class Archive(Mapping[str, Array]):
@@ -230,14 +232,15 @@ def opened_npz(path: Path) -> Iterator[Archive]:
     """
     with open_regular(path, "file") as file:
         if not is_zipfile(file):
-            raise ExternalFileError(f"{path} is truncated, or no .npz file.")
+            otherwise = f"{path} is truncated, or no .npz file."
+            raise ExternalFileError(refusal(str(path), "a .npz file", beginning(path), otherwise, (NPZ, "a ZIP")))
         try:
             with ZipFile(file) as packed:
                 yield Archive(packed, os.fstat(file.fileno()).st_size)
         except (ExternalFileError, MissingError):
             raise
         except Exception as error:  # noqa: BLE001 - as in load_npy
-            raise _unreadable(path, error) from None
+            raise _unreadable(path, error, NPZ) from None
 
 
 def _read_again_after_race(read: Callable[[], Result]) -> Result:
@@ -266,12 +269,13 @@ def _check_header(stream: Any, size: int) -> None:
         raise ValueError(f"its header claims an array of shape {shape} and {dtype}, for which the file is too short")
 
 
-def _unreadable(path: Path, error: Exception) -> ExternalFileError:
+def _unreadable(path: Path, error: Exception, form: str) -> ExternalFileError:
     """Return the error for a file that NumPy cannot read."""
     reason = reason_of(error)
     if "pickle" in reason or "Python objects" in reason:
         return ExternalFileError(f"{path} holds pickled objects, which are refused; save plain arrays of numbers.")
-    return ExternalFileError(f"{path} is truncated or damaged: {reason}.")
+    otherwise = f"{path} is truncated or damaged: {reason}."
+    return ExternalFileError(refusal(str(path), form, beginning(path), otherwise, (form,)))
 
 
 def reason_of(error: Exception) -> str:

@@ -1,13 +1,14 @@
 """Networks from ONNX files, run by ONNX Runtime, and the check that such a file has all its tensors."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, import_optional, one_line
+from lapsvm.texts.contents import refusal
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
@@ -154,6 +155,10 @@ def cannot_take(name: str, size: tuple[int, ...], error: Exception) -> str:
 _VARINT, _EIGHT_BYTES, _MESSAGE, _FOUR_BYTES = 0, 1, 2, 5
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 # message -> field -> message inside it, as far as tensors can be there
+LARGEST_NETWORK = 2**31
+"""Bytes of the largest ONNX file: its format takes no more."""
+
+_NODE_INPUT, _NODE_KIND, _ATTRIBUTE = 1, 4, 5  # the numbers of these fields of a node
 _INSIDE: dict[str, dict[int, str]] = {
     "Model": {7: "Graph", 20: "Training", 25: "Function"},
     "Training": {1: "Graph", 2: "Graph"},
@@ -167,9 +172,10 @@ _INSIDE: dict[str, dict[int, str]] = {
 
 
 def check_self_contained(name: str, content: bytes) -> None:
-    """Raise DataError if a network's file keeps tensors in other files, or is no protocol buffer.
+    """Raise DataError if a network's file keeps tensors in other files, loops without a limit, or is no ONNX file.
 
-    The file's hash would not cover them, and they could be any file.
+    The file's hash would not cover other files, which could be any. A loop with a limit may still take any time, and a
+    tensor any memory: what a network computes is known when it runs.
 
     Parameters
     ----------
@@ -177,15 +183,27 @@ def check_self_contained(name: str, content: bytes) -> None:
         For messages.
     content : bytes
     """
+    if refused := refusal(f"network {name}", "an ONNX file", content, ""):
+        raise DataError(refused)
     waiting = [("Model", memoryview(content))]
     while waiting:
         kind, message = waiting.pop()
-        for field, value in _fields(name, message):
+        fields = list(_fields(name, message))
+        if kind == "Node" and _loops_for_ever(fields):
+            raise DataError(f"network {name} must end: a node Loop of it has no limit of its rounds.")
+        for field, value in fields:
             if kind == "Tensor" and (field == _EXTERNAL_DATA or (field == _DATA_LOCATION and value == 1)):
                 raise DataError(f"network {name} must hold its weights itself, but keeps some in another file.")
             inside = _INSIDE[kind].get(field)
             if inside and isinstance(value, memoryview):
                 waiting.append((inside, value))
+
+
+def _loops_for_ever(fields: Sequence[tuple[int, int | memoryview]]) -> bool:
+    """Return whether the fields of a node are of a loop whose first input, the number of rounds, is left out."""
+    texts = [(field, bytes(value)) for field, value in fields if isinstance(value, memoryview) and field != _ATTRIBUTE]
+    kinds, inputs = ([text for field, text in texts if field == wanted] for wanted in (_NODE_KIND, _NODE_INPUT))
+    return kinds[-1:] == [b"Loop"] and not any(inputs[:1])
 
 
 def _fields(name: str, message: memoryview) -> Iterator[tuple[int, int | memoryview]]:

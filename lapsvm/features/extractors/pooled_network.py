@@ -30,7 +30,7 @@ from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, v
 from lapsvm.features.extractors.maps.on_device import DeviceMap, KeepingNetwork, keeps_maps
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
-from lapsvm.features.extractors.networks import Network, RuntimeNetwork
+from lapsvm.features.extractors.networks import LARGEST_NETWORK, Network, RuntimeNetwork
 from lapsvm.features.extractors.picture import Colours, resized
 from lapsvm.features.extractors.specs import Machine, Spec
 from lapsvm.files import read_regular
@@ -295,7 +295,7 @@ def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
     if not spec.file:
         raise OptionError(f"a file must be named, as in {spec.kind}:network.onnx.")
     options = specs.read_options(spec, OPTIONS)
-    content = read_regular(spec.file, "network")
+    content = read_regular(spec.file, "network", LARGEST_NETWORK)
     network = RuntimeNetwork(spec.file, content, machine.threads, machine.device)
     weights = blake2b(content, digest_size=16).hexdigest()
     return PooledNetwork(network, weights, **options)

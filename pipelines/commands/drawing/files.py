@@ -3,18 +3,18 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import MissingError, OptionError
-from lapsvm.files import is_system_name
+from lapsvm.names.kinds import PICTURE_SUFFIXES, is_picture_name, is_system_name
+from lapsvm.names.outputs import OutputNames
 
 from .boxes import is_drawing
 
-HEATMAP, OBJECTNESS = "{}.heatmap.png", "{}.objectness.png"
-"""The names of the files with a score map and with what stands out, beside the one with boxes."""
+BOXES, HEATMAP, OBJECTNESS = "{}.png", "{}.heatmap.png", "{}.objectness.png"
+"""The names of the files with boxes, with a score map and with what stands out."""
 MEANINGS = {HEATMAP: "where the most probable class scores", OBJECTNESS: "what stands out"}
 
 
@@ -84,11 +84,13 @@ def _files_in(folder: Path, drawn: Path | None) -> Iterator[Path]:
 
 def _is_picture(path: Path) -> bool:
     """Return whether a file of a folder is taken for a picture by its name."""
-    return not is_system_name(path.name) and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
+    return is_picture_name(path.name) and not path.is_dir()
 
 
 def drawing_files(pictures: Sequence[PictureFile], folder: Path, maps: Sequence[str] = ()) -> list[Drawing]:
     """Return the files of each drawing: the picture's place, numbered if it is not unique (a/cat.png, a/cat-2.png).
+
+    A name is cut to the length that file systems take, and changed where a system does not allow it.
 
     `maps` are the names of the maps beside it: none, HEATMAP, or HEATMAP and OBJECTNESS.
 
@@ -99,14 +101,10 @@ def drawing_files(pictures: Sequence[PictureFile], folder: Path, maps: Sequence[
     """
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"option --draw must name a folder, got the file {folder}.")
-    drawings: list[Drawing] = []
-    taken: set[Path] = set()
-    for picture in pictures:
-        numbers = chain([""], (f"-{number}" for number in count(2)))
-        target, name = folder / picture.place.parent, picture.place.stem
-        choices = (_drawing(target, f"{name}{number}", maps) for number in numbers)
-        drawings.append(next(drawing for drawing in choices if taken.isdisjoint(drawing.files)))
-        taken.update(drawings[-1].files)
+    names = OutputNames()
+    suffixes = [name.format("") for name in (BOXES, *maps)]
+    places = (picture.place.with_suffix("") if picture.place.suffix else picture.place for picture in pictures)
+    drawings = [Drawing(*(folder / path for path in names.new(place, suffixes))) for place in places]
     originals = {picture.path.resolve() for picture in pictures}
     for file in chain.from_iterable(drawing.files for drawing in drawings):
         if file.resolve() in originals:
@@ -114,8 +112,3 @@ def drawing_files(pictures: Sequence[PictureFile], folder: Path, maps: Sequence[
         if os.path.lexists(file) and not is_drawing(file):
             raise OptionError(f"{file} is no drawing of lapsvm, so it is not replaced; choose another --draw.")
     return drawings
-
-
-def _drawing(folder: Path, name: str, maps: Sequence[str]) -> Drawing:
-    """Return the files of a drawing of this name."""
-    return Drawing(folder / f"{name}.png", *(folder / pattern.format(name) for pattern in maps))

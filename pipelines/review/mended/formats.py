@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote
 
 from lapsvm.box_faults import ROTATED, is_rotated
 from lapsvm.coco_files import NO_CATEGORY, read_coco
 from lapsvm.errors import AnnotationError, DataError
-from lapsvm.files import NOT_PARSED, files_of_users, open_regular
+from lapsvm.files import NOT_PARSED, open_regular
+from lapsvm.names.matching import files_of_users, name_in_address
 from lapsvm.texts.agreement import agreed
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_json, read_text
@@ -230,19 +231,13 @@ def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
         ),
     }
     return MendedPicture(
-        (_label_studio_name(task["data"]["image"]),),
+        (name_in_address(task["data"]["image"]),),
         size,
         boxes,
         bool(submitted),
         bool(submitted or predicted or drafts),
         tuple(text for text, is_so in remarks.items() if is_so),
     )
-
-
-def _label_studio_name(text: str) -> str:
-    """Return the path of a picture in an address."""
-    address = urlsplit(text)
-    return parse_qs(address.query).get("d", [unquote(address.path)])[0]
 
 
 def _label_studio_result(annotation: Mapping[str, Any]) -> tuple[tuple[MendedBox, ...], tuple[float, float] | None]:

@@ -20,9 +20,9 @@ from lapsvm.boxes import as_boxes
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
+from lapsvm.names.matching import NameIndex, common_folders, path_parts, with_originals
 from lapsvm.texts.agreement import agreed, distinct
 
-from ...results.picture_names import path_parts, with_originals
 from ...settings.limits import counted, shown
 from ...shards.windows import UnusableError, run_pixels
 from ...verdicts.verdict import Box, Verdict, VerdictLog
@@ -190,11 +190,8 @@ def match_exported(
     A picture's first name that means one exported picture counts: the same path, or the end of it, its suffix aside
     where the name has none. Beside records that a person submitted others say nothing.
     """
-    by_file = defaultdict[str, list[str]](list)
-    for name in exported:
-        last = PurePosixPath(path_parts(name)[-1])
-        for key in {last.name, last.stem}:
-            by_file[key].append(name)
+    lasts = {name: PurePosixPath(path_parts(name)[-1]) for name in exported}
+    by_file = NameIndex((key, name) for name, last in lasts.items() for key in {last.name, last.stem})
     found, unknown = defaultdict[str, list[MendedPicture]](list), []
     for picture in pictures:
         meant = [names[0] for name in with_originals(picture.names) if len(names := list(_meant(name, by_file))) == 1]
@@ -208,13 +205,12 @@ def match_exported(
     return together.taken, unknown, list(together.unequal)
 
 
-def _meant(name: str, by_file: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _meant(name: str, by_file: NameIndex[str]) -> Iterator[str]:
     """Yield the exported pictures whose folders end as those of a name, or the other way round."""
-    *folders, last = path_parts(name) or ("",)
-    for candidate in by_file.get(last, []):
-        own = path_parts(candidate)[:-1]
-        length = min(len(own), len(folders))
-        if list(own[len(own) - length :]) == folders[len(folders) - length :]:
+    parts = path_parts(name) or ("",)
+    for candidate in by_file.meant(parts[-1]):
+        own = path_parts(candidate)
+        if common_folders(own, parts)[0] == min(len(own), len(parts)) - 1:
             yield candidate
 
 

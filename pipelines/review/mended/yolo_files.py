@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from lapsvm.errors import AnnotationError
-from lapsvm.files import files_of_users, is_named
+from lapsvm.files import is_named
+from lapsvm.names.matching import files_of_users
 from lapsvm.texts.agreement import Agreement, agreed
 from lapsvm.texts.numbers import whole_number
 from lapsvm.texts.reading import read_text, read_yaml

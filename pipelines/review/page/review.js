@@ -9,9 +9,9 @@
     taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0, saves: 0, polling: null };
 
   // ---- what is shown ----
-  const say = (text) => { $("said").textContent = text; };
-  const write = (id, text) => { if ($(id).textContent !== text) $(id).textContent = text; };  // said aloud once
-  const problem = (error) => { $("problem").hidden = !error; $("problem").textContent = error ? `${error.message}.` : ""; };
+  const say = (text) => { $("said").textContent = printable(text); };
+  const write = (id, text) => { if ($(id).textContent !== printable(text)) $(id).textContent = printable(text); };  // said aloud once
+  const problem = (error) => { $("problem").hidden = !error; $("problem").textContent = error ? printable(`${error.message}.`) : ""; };
 
   async function guarded(work) {
     if (state.busy) return;
@@ -131,9 +131,9 @@
     paint($("whole"), [0, 0, item.width, item.height], all);
     paint($("close"), focused ? padded(focused, item) : [0, 0, item.width, item.height], all);
     const where = item.candidates.map((box, index) => `box ${index + 1}: ${described(box, item)}`).join("; ");
-    $("whole-title").textContent = `Picture ${item.picture}. ${where || "No candidates."}`;
+    $("whole-title").textContent = `Picture ${printable(item.picture)}. ${where || "No candidates."}`;
     $("close-title").textContent = `Close-up of ${focused ? described(focused, item) : "the picture"}`;
-    $("name").textContent = item.picture + (item.verdict && item.verdict !== "skip" ? ` (so far: ${saying(item.verdict, item.boxes)})` : "");
+    $("name").textContent = printable(item.picture) + (item.verdict && item.verdict !== "skip" ? ` (so far: ${saying(item.verdict, item.boxes)})` : "");
     $("focus").textContent = state.drawing ? "the drawn box" : `box ${state.focus + 1}`;
     KINDS.forEach((_, index) => { $(`pick${index + 1}`).disabled = index >= item.candidates.length; });
     $("more").setAttribute("aria-pressed", state.more);
@@ -346,7 +346,7 @@
   });
   guarded(async () => {
     state.classes = await transport.classes();
-    $("class").replaceChildren(...state.classes.map(({ name }, index) => new Option(name, index)));
+    $("class").replaceChildren(...state.classes.map(({ name }, index) => new Option(printable(name), index)));
     const first = Math.max(0, state.classes.findIndex((one) => one.left > 0));
     $("class").value = first;
     await openClass(first);

@@ -1,6 +1,13 @@
 "use strict";
 // Where the pictures of the page come from and its verdicts go: the server that wrote it, or a file of its own.
 const $ = (id) => document.getElementById(id);
+// A name as the terminal shows it: what does not print, or turns the order of letters, is an escape.
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]/gu;
+const escaped = (letter) => {
+  const code = letter.codePointAt(0), [mark, length] = code < 256 ? ["x", 2] : code < 65536 ? ["u", 4] : ["U", 8];
+  return letter === "\n" ? letter : `\\${mark}${code.toString(16).padStart(length, "0")}`;
+};
+const printable = (text) => String(text).replace(HIDDEN, escaped);
 const counted = (count, noun, end) => `${count} ${noun}${count === 1 ? "" : end}`;
 
 function fromServer() {

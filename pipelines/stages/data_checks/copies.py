@@ -1,6 +1,5 @@
 """Pictures that are copies of others: labelled differently, or in the training set and in another one."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -9,7 +8,7 @@ from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
 
 from ...run.dataset import shown_classes
-from ...run.groups import BEFORE_LAST, looks_grouped, object_name, picture_groups
+from ...run.groups import BEFORE_LAST, looks_grouped, object_names, picture_groups
 from ...settings.limits import counted, listed
 from .summary import LISTED
 
@@ -83,7 +82,7 @@ def _grouped(sets: Mapping[str, Sequence[ImageRecord]], expression: str) -> Iter
             )
         return
     owner = picture_groups(records, [""] * len(records), expression)
-    unmatched = sum(not object_name(record, re.compile(expression)) for record in records)
+    unmatched = object_names(records, expression).count("")
     alone = f", {unmatched:,} of them match nothing and are on their own" if unmatched else ""
     yield (
         f"pictures: {expression!r} puts the {len(records):,} training pictures into {len(set(owner.tolist())):,} "

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
-from lapsvm.catalog import HEIC, HEIC_ADVICE, NO_CLASS, ImageRecord
+from lapsvm.catalog import HEIC_ADVICE, ImageRecord
+from lapsvm.names.kinds import HEIC, NO_CLASS, UNREAD_SUFFIXES, is_no_class_name
 
 from ...fitting.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, WITH_WORDS, RunData, count_labels, shown_classes
@@ -15,9 +16,6 @@ from ...settings.settings import Settings
 
 SET_NAMES = frozenset({"trainval", "train", "training", "val", "valid", "validation", "test", "testing"})
 """Names, in lower case, that classes of objects do not have, but sets."""
-
-UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
-"""Kinds of ignored files that are pictures."""
 
 LISTED = 10
 """Pictures, or pairs of pictures, that one sentence names."""
@@ -69,7 +67,7 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
 def _folders_of_no_class(records: Sequence[ImageRecord]) -> str:
     """Return in which folders of no class records lie, as the end of a phrase; "" for none, as in a table."""
     folders = sorted({folder for record in records for folder in record.id.split("/")[:-1]})
-    named = [name for name in folders if name.casefold() in NO_CLASS]
+    named = [name for name in folders if is_no_class_name(name)]
     return f" (folder {' and '.join(named)})" if named else ""
 
 
@@ -118,7 +116,7 @@ def _ignored_sentences(data: RunData) -> Iterator[str]:
     counts: Mapping[str, int] = getattr(data.dataset, "ignored_files", dict)()
     if counts:
         kinds = listed([f"{count:,} {kind}" for kind, count in counts.items()], SHOWN, kind=" kinds")
-        convert = [kind for kind in counts if kind in UNREAD_PICTURES]
+        convert = [kind for kind in counts if kind in UNREAD_SUFFIXES]
         advice = f"; convert {' and '.join(convert)} to JPEG or PNG to use them" if convert else ""
         advice += f"; {HEIC_ADVICE}" if set(convert) & set(HEIC) else ""
         yield f"ignored files: {kinds}{advice}"

@@ -115,7 +115,7 @@ def test_a_truncated_file_is_told_with_its_name(tmp_path, kind, share):
         (tmp_path / "ids.txt").write_text("one\n")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ExternalFileError, match="is truncated") as caught:
+    with pytest.raises(ExternalFileError, match=r"is truncated|got an empty file") as caught:
         read(path)
     assert str(path) in str(caught.value)
 

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lapsvm.pipelines.compare.output import comparison_markdown
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.settings.checks import check_settings
-from lapsvm.pipelines.settings.limits import MAX_JOBS, MAX_SEED, printable
+from lapsvm.pipelines.settings.limits import MAX_JOBS, MAX_SEED
 from lapsvm.pipelines.settings.settings import Settings
 from PIL import Image
 
@@ -25,6 +26,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import InputError, LapsvmError, ModelFileError, SettingsError
 from lapsvm.evaluation import draw_pictures
+from lapsvm.names.escapes import printable
 from lapsvm.report import escape_markdown
 
 DEEP = sys.getrecursionlimit()
@@ -180,17 +182,17 @@ def test_many_labels_take_room_and_time_for_what_pictures_show():
     """As many classes as pictures: no table of both is ever made."""
     count = 20_000
     classes = [f"c{i}" for i in range(count)]
-    records = labelled_records(((f"{i}.jpg", None, {f"c{i}"}) for i in range(count)), classes)
+    records = labelled_records(((f"{i}.jpg", Path(f"{i}.jpg"), {f"c{i}"}) for i in range(count)), classes)
     assert all(len(record.labels.positive) == 1 for record in records)
     assert len({id(record.labels.classes) for record in records}) == 1
     positive, negative = count_labels(records)
     assert set(positive.values()) == {1}
     assert set(negative.values()) == {count - 1}
-    assert dict(labelled_records([("a.jpg", None, {"x"})], ["x", "y"])[0].labels) == {"x": 1, "y": -1}
+    assert dict(labelled_records([("a.jpg", Path("a.jpg"), {"x"})], ["x", "y"])[0].labels) == {"x": 1, "y": -1}
 
 
 def test_labels_of_both_kinds_are_counted_alike():
-    shown = labelled_records([("a.jpg", None, {"x"}), ("b.jpg", None, set())], ["x", "y"])
+    shown = labelled_records([("a.jpg", Path("a.jpg"), {"x"}), ("b.jpg", Path("b.jpg"), set())], ["x", "y"])
     plain = [ImageRecord(one.id, None, dict(one.labels)) for one in shown]
     more = [ImageRecord("c", None, {"x": 0, "z": 1})]
     for records in (shown + more, plain + more, shown[:1] + plain[1:] + more):

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.drawing import boxes
 from lapsvm.pipelines.commands.drawing.files import PictureFile, picture_files
 from PIL import Image
 
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.model_sources import model_files
+from lapsvm.errors import WriteError
 from lapsvm.windows.proposals import WINDOWS_VERSION
 
 SLOPE, OFFSET = 3.0, -1.0
@@ -321,3 +323,53 @@ def test_a_prediction_imports_what_it_needs_alone(finished, picture):
     modules = imported("predict", "--model", finished, picture)
     assert {"numpy", "lapsvm.detection.predictor"} <= set(modules)
     assert [name for name in UNUSED if name in modules] == []
+
+
+# drawings that cannot be written
+
+
+@pytest.fixture
+def pictures(picture, tmp_path):
+    """Five pictures, one with the longest name that a file may have, and two that differ in case alone."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for name in ("a", "A", "con", "n" * 251, "z"):
+        shutil.copy(picture, folder / f"{name}.jpg")
+    return folder
+
+
+def test_drawings_have_names_that_every_system_takes(models, pictures, tmp_path, command):
+    result = command("predict", "--extractor", "hog", "--model", models, pictures, "--draw", tmp_path / "drawn")
+    assert result.status == 0, result.err
+    assert len(json.loads(result.out)) == 5
+    names = sorted(path.name for path in (tmp_path / "drawn").iterdir())
+    assert names == ["A.png", "_con.png", "a-2.png", "n" * 251 + ".png", "z.png"]
+
+
+@pytest.mark.parametrize("fault", ["full", "folder"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_found_is_printed_although_drawings_fail(
+    models, pictures, tmp_path, command, monkeypatch, fault, as_json
+):
+    drawn = tmp_path / "drawn"
+    if fault == "folder":  # a file where a folder is needed, so that none can be made
+        (tmp_path / "taken").touch()
+        drawn = tmp_path / "taken" / "drawn"
+    else:
+        write = boxes.write_atomically
+
+        def failing(path, *content):
+            if path.name == "z.png":
+                raise WriteError(f"file {path} could not be written: No space left on device.")
+            write(path, *content)
+
+        monkeypatch.setattr(boxes, "write_atomically", failing)
+    line = ["predict", "--extractor", "hog", "--model", models, pictures, "--draw", drawn, *["--json"] * as_json]
+    result = command(*line)
+    assert result.status == 2
+    found = json.loads(result.out)
+    assert len(found["figures"]["pictures"] if as_json else found) == 5
+    count, reason = ("1", "No space left on device") if fault == "full" else ("5", "Not a directory")
+    last = result.err.splitlines()[-1]
+    assert f"lapsvm: {count} of 5 pictures could not be drawn, the first because" in last
+    assert last.endswith(f"{reason}.")

@@ -8,14 +8,13 @@ import threading
 
 import numpy as np
 import pytest
-from lapsvm.datasets import folder, labelled
 from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.stages.data_checks import pictures as picture_check
 from PIL import Image
 
-from lapsvm import catalog
 from lapsvm.catalog import CheckedPicture, open_dataset
 from lapsvm.features import open_shards
+from lapsvm.names import kinds
 
 QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "5", "--classes", "cat,dog"]
 
@@ -164,9 +163,8 @@ def test_ctrl_c_during_the_check_is_one_line(line, monkeypatch, command, tmp_pat
 def test_counts_and_ignored_files_are_told(root, line, command, monkeypatch):
     Image.new("RGB", (4, 4)).save(root / "cat" / "moving.gif")
     (root / "cat" / "telephone.heic").write_bytes(b"")
-    monkeypatch.setattr(catalog, "PICTURE_SUFFIXES", catalog.PICTURE_SUFFIXES[:7])
-    for reader in (folder, labelled):
-        monkeypatch.setattr(reader, "SUFFIXES", frozenset(catalog.PICTURE_SUFFIXES))
+    without = tuple(suffix for suffix in kinds.PICTURE_SUFFIXES if suffix not in kinds.HEIC)
+    monkeypatch.setattr(kinds, "PICTURE_SUFFIXES", without)
     (root / "cat" / "new.AVIF").write_bytes(b"")
     (root / "dog" / "notes.txt").write_text("")
     (root / ".DS_Store").write_text("")
