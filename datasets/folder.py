@@ -17,7 +17,7 @@ from lapsvm.catalog import NO_CLASS
 from lapsvm.errors import LabelsError
 from lapsvm.files import is_system_name
 
-from .labelled import SUFFIXES, LabelledPictures, count_ignored, labelled_records
+from .labelled import SUFFIXES, LabelledPictures, count_ignored, ignored_note, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
 
 
@@ -71,7 +71,7 @@ def open_folder(
     for set_name, folders in class_folders.items():
         pictures[set_name] = labelled_records(class_pictures(sets[set_name], folders, asked), chosen)
         if not pictures[set_name]:
-            raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
+            raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture{ignored_note(root)}.")
     return LabelledPictures("folder", chosen, pictures, partial(count_ignored, root))
 
 

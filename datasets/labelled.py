@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.catalog import PICTURE_SUFFIXES, GroundTruth, ImageRecord, PresentClasses
+from lapsvm.catalog import HEIC, HEIC_ADVICE, PICTURE_SUFFIXES, GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
 from lapsvm.files import as_on_disk, is_system_name
 
@@ -100,6 +100,14 @@ def count_ignored(root: Path) -> dict[str, int]:
     """
     counts = Counter(kind for kind in _kinds(root, DEPTH) if kind not in SUFFIXES)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def ignored_note(root: Path) -> str:
+    """Return what a folder of sets or classes holds in place of pictures, as the end of a sentence; "" for nothing."""
+    counts = count_ignored(root)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in list(counts.items())[:3])
+    advice = f"; {HEIC_ADVICE}" if counts.keys() & set(HEIC) else ""
+    return f", but files that are not read: {kinds}{advice}" if counts else ""
 
 
 def count_unnamed(roots: Iterable[Path], records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, int]:
