@@ -14,10 +14,12 @@ a crash at this moment may leave:
 
 import os
 import shutil
+import stat
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+LINK = b"\0link to "
 CUT_AT = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir")
 State = dict[str, str | None]
 """Relative path -> digest of its content; None for folders."""
@@ -76,7 +78,12 @@ class SimulatedDisk:
         folder.mkdir(parents=True)
         for name, digest in sorted(state.items()):
             path = folder / name
-            path.mkdir() if digest is None else path.write_bytes(self._blobs[digest])
+            if digest is None:
+                path.mkdir()
+            elif self._blobs[digest].startswith(LINK):
+                path.symlink_to(self._blobs[digest].removeprefix(LINK).decode())
+            else:
+                path.write_bytes(self._blobs[digest])
         return folder
 
     def text(self, state, name):
@@ -93,6 +100,10 @@ class SimulatedDisk:
                 path = os.path.join(parent, name)
                 status = os.lstat(path)
                 tree[Path(parent)][name] = status.st_ino, False
+                if stat.S_ISLNK(status.st_mode):  # where it leads lies beside its name
+                    target = self._blob(LINK + os.readlink(path).encode())
+                    self._content[status.st_ino] = self._durable[status.st_ino] = target
+                    continue
                 stamp = status.st_mtime_ns, status.st_size
                 if self._stamps.get(status.st_ino) != stamp:
                     self._stamps[status.st_ino] = stamp
