@@ -29,7 +29,7 @@ OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/dete
   tests/report tests/windows tests/pipelines/cli tests/pipelines/commands tests/pipelines/results tests/pipelines/run \
   tests/pipelines/settings tests/pipelines/verdicts
 
-.PHONY: help demo test fuzz lint docs asan-test tsan-test wheel-test card-test triton-test test-oldest wheels forge-wheels release-check clean
+.PHONY: help demo test fuzz lint docs asan-test tsan-test wheel-test extras-test card-test triton-test test-oldest wheels forge-wheels release-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,6 +94,12 @@ wheel-test: $(VENV)/installed-dev  ## the package's own tests against the built 
 	$(PYTHON) -m venv build/wheel-venv
 	build/wheel-venv/bin/python -m pip --quiet install -c constraints.txt build/wheel/*.whl pytest pytest-timeout pytest-xdist hypothesis
 	build/wheel-venv/bin/pytest $(PARALLEL) -m "not slow" $(WHEEL_TESTS)
+
+# in `make test` the environments are links to what is installed: quick, and without the extras that are not
+extras-test: $(VENV)/installed-dev  ## each extra alone in a fresh environment, with the commands that pages give with it
+	rm -rf build/extras
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/extras .
+	LAPSVM_EXTRAS_WHEEL="$$(echo $(CURDIR)/build/extras/*.whl)" $(BIN)/pytest --timeout 0 tests/extras
 
 # From the source archive, and tested in another folder: here the build and the tests' processes would find the kernels
 # of another Cython. pandas: the checks of an old scikit-learn fail without it.

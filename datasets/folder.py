@@ -16,7 +16,7 @@ from pathlib import Path
 from lapsvm.errors import LabelsError
 from lapsvm.names.kinds import is_no_class_name, is_picture_name, is_system_name
 
-from .labelled import LabelledPictures, count_ignored, labelled_records
+from .labelled import LabelledPictures, count_ignored, ignored_note, labelled_records
 from .names import SET_NAMES, are_folders_of_sets, check_file_name, check_folder, choose_classes
 
 
@@ -79,7 +79,7 @@ def open_folder(
     for set_name, folders in class_folders.items():
         pictures[set_name] = labelled_records(class_pictures(sets[set_name], folders, asked), chosen)
         if not pictures[set_name]:
-            raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
+            raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture{ignored_note(root)}.")
     return LabelledPictures("folder", chosen, pictures, partial(count_ignored, root))
 
 

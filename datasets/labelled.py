@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.catalog import GroundTruth, ImageRecord, PresentClasses
+from lapsvm.catalog import HEIC_ADVICE, GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
-from lapsvm.names.kinds import is_picture_name, is_system_name, suffix_of
+from lapsvm.names.kinds import HEIC, is_picture_name, is_system_name, suffix_of
 from lapsvm.names.matching import FilesOnDisk
 
 from .names import check_set, image_id_of, order_sets
@@ -100,6 +100,14 @@ def count_ignored(root: Path) -> dict[str, int]:
     """
     counts = Counter(_kind(name) for name in _names(root, DEPTH) if not is_picture_name(name))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def ignored_note(root: Path) -> str:
+    """Return what a folder of sets or classes holds in place of pictures, as the end of a sentence; "" for nothing."""
+    counts = count_ignored(root)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in list(counts.items())[:3])
+    advice = f"; {HEIC_ADVICE}" if counts.keys() & set(HEIC) else ""
+    return f", but files that are not read: {kinds}{advice}" if counts else ""
 
 
 def count_unnamed(roots: Iterable[Path], records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, int]:

@@ -25,7 +25,7 @@ from lapsvm.names.kinds import is_mask_name
 from lapsvm.names.matching import NameIndex, composed, files_of_users
 
 from .folder import class_pictures, folders_of_classes, is_no_class, subfolders
-from .labelled import LabelledPictures, count_ignored, labelled_records
+from .labelled import LabelledPictures, count_ignored, ignored_note, labelled_records
 from .masks import MaskFiles, MaskSummary, mask_files, mask_sentence, summarised_mask
 from .names import check_folder, check_set, choose_classes
 
@@ -157,7 +157,10 @@ def open_mvtec(
     rows = {name: list(class_pictures(root, folders, asked)) for name, folders in kinds.items()}
     names = {label for of_folder in rows.values() for _, _, positive in of_folder for label in positive}
     if not names:
-        raise LabelsError(f"data folder {root} must hold pictures of a defect in {TEST}/<defect>, got good ones alone.")
+        raise LabelsError(
+            f"data folder {root} must hold pictures of a defect in {TEST}/<defect>, got good ones alone"
+            f"{ignored_note(root)}."
+        )
     is_split = not all(is_no_class(folder, ()) for folder in kinds[TRAIN])
     joining, rest = ([], rows[TEST]) if is_split else split_folders(rows[TEST])
     chosen = choose_classes(classes, names)
@@ -165,7 +168,9 @@ def open_mvtec(
     pictures = {name: labelled_records(of_set, chosen) for name, of_set in sets.items()}
     for name, records in pictures.items():
         if not records:
-            raise LabelsError(f"set {name!r} of {root} has no picture: {TEST} must hold two of a kind, or more.")
+            raise LabelsError(
+                f"set {name!r} of {root} has no picture: {TEST} must hold two of a kind, or more{ignored_note(root)}."
+            )
     masks = _mask_files(root, pictures.values())
     note = f"{OWN_SPLIT if is_split else SPLIT}; {_masks_note(pictures.values(), chosen, len(masks.taken))}"
     return MaskedPictures("mvtec", chosen, pictures, lambda: count_ignored(root) | masks.ignored, masks.taken, note)

@@ -51,6 +51,14 @@ def check_executor(executor: str) -> str | None:
     raise OptionError(f"executor must be local, dask or dask:ADDRESS such as dask:tcp://host:8786, got {executor!r}.")
 
 
+def load_dask() -> tuple[Any, Any]:
+    """Return the packages dask and distributed; DependencyError if one is not installed."""
+    dask, distributed = (
+        import_optional(name, f"executor dask needs {name}", "dask") for name in ("dask", "distributed")
+    )
+    return dask, distributed
+
+
 @contextmanager
 def open_cluster(
     executor: str, jobs: int, timeout: float = CONNECT_SECONDS, notify: Callable[[str], object] | None = None
@@ -81,9 +89,7 @@ def open_cluster(
     if address is None:
         yield None
         return
-    dask, distributed = (
-        import_optional(name, f"executor dask needs {name}", "dask") for name in ("dask", "distributed")
-    )
+    dask, distributed = load_dask()
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(_SETTINGS))
         local = stack.enter_context(_local(distributed, jobs)) if not address else None

@@ -138,8 +138,14 @@ def install_extra(extra: str) -> str:
 
 
 def import_optional(package: str, needs: str, extra: str) -> Any:
-    """Return a package that an extra brings; without it, DependencyError says what needs it: "X needs the package"."""
+    """Return a package that an extra brings; without it, DependencyError says what needs it: "X needs the package".
+
+    A package that is there may lack another one, or break on import: then the sentence has its reason.
+    """
     try:
         return import_module(package)
-    except ImportError:
-        raise DependencyError(f"{needs}, which is not installed; {install_extra(extra)}.") from None
+    except Exception as error:  # noqa: BLE001 - built for another version of NumPy or of the system
+        fault = "is not installed"
+        if not (isinstance(error, ModuleNotFoundError) and f"{package}.".startswith(f"{error.name}.")):
+            fault = f"cannot be imported: {one_line(error)}"
+        raise DependencyError(f"{needs}, which {fault}; {install_extra(extra)}.") from None

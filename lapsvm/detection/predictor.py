@@ -21,6 +21,7 @@ from lapsvm.detection.scoring import used_scoring
 from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
+from lapsvm.windows.packages import check_package
 from lapsvm.windows.proposals import picture_windows
 
 _SHOWN = 5  # classes in its repr
@@ -126,6 +127,7 @@ class Predictor:
         model_sources.check_threshold(detectors, files, threshold)
         first, texts = detectors[0], [extractor] if isinstance(extractor, str) else extractor
         proposals = model_sources.proposal_settings(first, files[0], windows)
+        check_package(proposals.method)
         opened = model_sources.open_model_extractor(first, files[0], texts, device)
         changes = {"max_detections": max_detections, **detection}
         rules = [model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]

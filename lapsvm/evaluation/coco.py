@@ -245,9 +245,14 @@ def _entry(item: Any, images: dict[Any, int], categories: dict[Any, int]) -> dic
     return {"image_id": images[item.image_id], "category_id": categories[item.category_id], "bbox": box}
 
 
+def load_evaluator() -> Any:
+    """Return the package that computes COCO's figures; DependencyError if it is not installed."""
+    return import_optional("faster_coco_eval", "COCO's figures need faster-coco-eval", "coco")
+
+
 def _matched(dataset: dict[str, Any], results: list[dict[str, Any]]) -> Any:
     """Return an evaluation of faster-coco-eval with the matches of each picture."""
-    package = import_optional("faster_coco_eval", "COCO's figures need faster-coco-eval", "coco")
+    package = load_evaluator()
     logging.getLogger("faster_coco_eval").setLevel(logging.WARNING)
     truth = package.COCO(dataset)
     detections = truth.loadRes(results) if results else package.COCO({**dataset, "annotations": []})

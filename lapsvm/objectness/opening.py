@@ -13,13 +13,13 @@ from lapsvm.errors import DataError, InputError, OptionError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors import specs
 from lapsvm.features.extractors.extractor import DEVICES
-from lapsvm.features.extractors.networks import LARGEST_NETWORK, RuntimeNetwork
+from lapsvm.features.extractors.networks import LARGEST_NETWORK, RuntimeNetwork, load_runtime
 from lapsvm.features.extractors.specs import Spec, parse_spec
 from lapsvm.files import read_regular
 from lapsvm.objectness.own import OwnSource
 from lapsvm.objectness.saliency import PEAK, InputColours, SaliencyNetwork
 from lapsvm.objectness.source import ObjectnessSource
-from lapsvm.objectness.u2netp import KIND, described_text, open_u2netp
+from lapsvm.objectness.u2netp import KIND, check_saliency, described_text, open_u2netp
 
 ENTRY_POINTS = "lapsvm.objectness"
 NONE, AUTO, ONNX, NORMAL = "none", "auto", "onnx", "normal"
@@ -92,6 +92,15 @@ def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | No
         return opener(spec, device)
     except (OptionError, DataError) as error:
         raise type(error)(f"objectness {text!r}: {error}") from None
+
+
+def check_packages(text: str) -> None:
+    """Raise DependencyError unless the packages that a source needs can be imported; its file is not opened."""
+    spec = parse_spec(text, "objectness")
+    if spec.kind == KIND:
+        check_saliency()
+    elif spec.kind == ONNX:
+        load_runtime(f"network {spec.file} needs onnxruntime", "onnx")
 
 
 def open_described(

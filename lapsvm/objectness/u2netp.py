@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import DataError, DependencyError, OptionError, install_extra
-from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.networks import RuntimeNetwork, load_runtime
 from lapsvm.features.extractors.specs import Spec, read_options, whole_number
 from lapsvm.files import read_regular
 from lapsvm.objectness.saliency import InputColours, SaliencyNetwork
@@ -66,6 +66,20 @@ def described_text(description: Mapping[str, Any]) -> str | None:
     return KIND if side == DEFAULT_SIZE else f"{KIND}?size={side}"
 
 
+def check_saliency() -> None:
+    """Raise DependencyError unless the package with the network, and what runs it, are installed."""
+    _installed_network()
+    load_runtime(f"network {KIND} needs onnxruntime", "photos")
+
+
+def _installed_network() -> Path:
+    """Return where the package keeps its network; DependencyError if it is not installed."""
+    path = network_path()
+    if path is None:
+        raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
+    return path
+
+
 def saliency_installed() -> bool:
     """Say whether the network `u2netp` and what runs it are installed; nothing is imported."""
     return network_path() is not None and find_spec("onnxruntime") is not None
@@ -81,10 +95,7 @@ def read_network_file() -> bytes:
     MissingError, DataError
         If the file cannot be read, or is another one.
     """
-    path = network_path()
-    if path is None:
-        raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
-    content = read_regular(path, "network")
+    content = read_regular(_installed_network(), "network")
     digest = sha256(content).hexdigest()
     if digest != NETWORK_SHA256:
         raise DataError(

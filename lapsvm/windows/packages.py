@@ -54,7 +54,7 @@ def selectivesearch(image: Planes, mode: object, seed: int, threads: int) -> Int
         If the package is not installed.
     """
     check_known(f"mode {mode!r} of selectivesearch", mode, SEGMENTATIONS)
-    package = import_optional("selectivesearch", "method 'selectivesearch' needs selectivesearch", "selectivesearch")
+    package = _load_selectivesearch()
     # not within `catch_warnings`, which other threads would share; adding the same filter again changes nothing
     warnings.filterwarnings("ignore", _WHOLE_GREYS, UserWarning)
     _, regions = package.selective_search(image, **SEGMENTATIONS[str(mode)]._asdict())
@@ -84,6 +84,14 @@ def opencv(image: Planes, mode: object, seed: int, threads: int) -> Int32:  # no
     return large_first[np.argsort(places, kind="stable")]
 
 
+def check_package(method: str) -> None:
+    """Raise DependencyError unless the package that a method runs can be imported."""
+    if method == "selectivesearch":
+        _load_selectivesearch()
+    elif method == "opencv":
+        _contrib_segmentation()
+
+
 def package_runtime(method: str) -> dict[str, str]:
     """Return name and version of the package that a method runs, as shards record them; {} if it runs none."""
     if method == "opencv":
@@ -99,6 +107,11 @@ def installed_version(package: str) -> dict[str, str]:
         return {"name": package, "version": version(package)}
     except PackageNotFoundError:
         return {}
+
+
+def _load_selectivesearch() -> Any:
+    """Return the package."""
+    return import_optional("selectivesearch", "method 'selectivesearch' needs selectivesearch", "selectivesearch")
 
 
 def _contrib_segmentation() -> Any:

@@ -4,15 +4,15 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import DependencyError, OptionError, install_extra
+from lapsvm.errors import OptionError
 from lapsvm.settings import former_name
 
 from ..settings.option import SET, Option, Several
 from ..settings.options import OPTIONS
+from ..settings.packages import check_packages
 from ..settings.settings import FILE, IMPORTED
 
 _FIELDS = {option.name: option for option in OPTIONS if option.field}
@@ -159,16 +159,8 @@ def chosen_metrics(text: str) -> tuple[str, ...]:
         If COCO's evaluator is not installed.
     """
     names = tuple(split_names("option --metrics", text, ("voc", "coco")))
-    if "coco" in names and not _is_installed("faster_coco_eval"):
-        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.")
+    check_packages(metrics=names)
     return names
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ValueError:  # sys.modules holds None for it
-        return False
 
 
 def _item(option: Option, text: str) -> Any:

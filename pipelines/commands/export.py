@@ -12,6 +12,7 @@ from ..settings.option import REQUIRED, Option
 from ..settings.options import RUN_FOLDER, panel
 
 _OF_ANNOTATIONS = ("threshold", "per_class", "labelled_only", "copy")
+_OF_ONNX = ("inputs", "precision", "no_comparison")
 
 
 @add_verb("export", *panel(
@@ -29,6 +30,8 @@ _OF_ANNOTATIONS = ("threshold", "per_class", "labelled_only", "copy")
            "and thresholds too.", rule=("picture", "all")),
     Option("precision", "--precision", str, "How the network in the file of onnx computes: float32 (the default) or "
            "int8, which is faster and smaller.", rule=("float32", "int8")),
+    Option("no_comparison", "--no-comparison", bool, "Write the file of onnx without comparing it with the run, which "
+           "takes minutes.", default=False),
 ))  # fmt: skip
 def export(options: dict[str, Any]) -> Outcome:
     """Boxes of a run as annotations of another program; by default each labelled class's best box in a picture.
@@ -42,7 +45,7 @@ def export(options: dict[str, Any]) -> Outcome:
         from .exporting.onnx_detector import export_detector
 
         return export_detector(options)
-    _refuse(("inputs", "precision"), options, f"is for the format onnx, got the format {options['format_name']}")
+    _refuse(_OF_ONNX, options, f"is for the format onnx, got the format {options['format_name']}")
     from .exporting.annotations import export_run
 
     return export_run(options)

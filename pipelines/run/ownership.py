@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from lapsvm.detection.detector import FORMAT
 from lapsvm.errors import OptionError, SettingsError
-from lapsvm.files import SMALL_FILE, is_temporary, make_folder, read_regular, remove_stale, write_atomically
+from lapsvm.files import SMALL_FILE, is_temporary, make_folder, read_regular, remove_stale, sync, write_atomically
 from lapsvm.model_files import stored_format
 
 from ..settings.settings import DataSettings
@@ -80,10 +80,15 @@ class OwnedFiles:
             self._store(self._names() - gone)
 
     def remove(self, paths: Iterable[Path]) -> list[Path]:
-        """Remove the files that this program wrote, and return them; they stay listed."""
+        """Remove the files that this program wrote, also from the disk, and return them; they stay listed.
+
+        Else a power failure would bring back what a command said is gone, such as a damaged file.
+        """
         owned = [path for path in paths if self.owns(path)]
         for path in owned:
             path.unlink(missing_ok=True)
+        for folder in sorted({path.parent for path in owned}):
+            sync(folder)
         return owned
 
     def remove_stale(self) -> None:

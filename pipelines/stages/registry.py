@@ -25,6 +25,7 @@ from ..run.folder import RunFolder
 from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter
 from ..settings.checks import check_settings
+from ..settings.packages import check_packages
 from ..settings.recipes import resolved, sizes_are_open
 from ..settings.settings import Settings
 from .outcome import stage_outcome
@@ -55,6 +56,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     stored = run.settings() if run.settings_file.is_file() else None
     values, line = resolved(options.get("recipe"), names[0], given, stored)
     check_executor(executor)
+    check_packages(executor=executor)
     as_bytes(options.get("memory"))  # raises OptionError unless it is a size
     old = run.settings() if names[0] in FIRST_STAGES else run.require_settings(names[0])
     context = RunContext(
@@ -71,6 +73,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
+        check_packages(extractors=context.settings.features.extractors, objectness=context.settings.objectness.source)
     check_folders(context)
     places = _new_places(context, old, values)
     if "evaluate" in names[1:]:  # hours after the first stage

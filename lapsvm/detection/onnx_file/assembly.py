@@ -41,6 +41,11 @@ class _Scored:
     counts: Tensor | None
 
 
+def load_onnx() -> Any:
+    """Return the package onnx; DependencyError if it is not installed."""
+    return import_optional("onnx", "the ONNX format needs the package onnx", "photos")
+
+
 def detector_file(
     content: FileContent, network: bytes, name: str, metadata: Mapping[str, str], inputs: str = "picture"
 ) -> bytes:
@@ -77,7 +82,7 @@ def detector_file(
         If the network cannot be read, or be part of another file, or the inputs are unknown.
     """
     check_known(f"inputs {inputs!r}", inputs, INPUTS)
-    onnx = import_optional("onnx", "the ONNX format needs the package onnx", "photos")
+    onnx = load_onnx()
     embedded = EmbeddedNetwork.read(onnx, network, name)
     graph = Graph(onnx)
     picture = graph.input("picture", np.uint8, ["height", "width", 3])

@@ -11,9 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lapsvm.arrays import Array, Float32
+from lapsvm.detection.onnx_file.assembly import load_onnx
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
 from lapsvm.errors import DataError, import_optional, one_line
 from lapsvm.features.extractors.maps.letterbox import network_size
+from lapsvm.features.extractors.networks import load_runtime
 from lapsvm.features.extractors.picture import Colours, resized
 from lapsvm.windows.proposals import reduced
 
@@ -43,8 +45,7 @@ def quantised_network(network: bytes, name: str, content: FileContent, pictures:
     DataError
         If ONNX Runtime cannot do it.
     """
-    onnx = import_optional("onnx", "the ONNX format needs the package onnx", "photos")
-    tools = import_optional("onnxruntime.quantization", "int8 needs ONNX Runtime's quantization", "photos")
+    onnx, tools = load_onnx(), load_quantisation()
     model, first = _prepared(onnx, network, content)
     picture = _picture_name(model)
     batches = ({picture: batch} for pixels in pictures for batch in network_inputs(pixels, content))
@@ -58,6 +59,20 @@ def quantised_network(network: bytes, name: str, content: FileContent, pictures:
         except Exception as error:  # noqa: BLE001 - its exceptions share no other base
             raise DataError(f"network {name} cannot be computed in int8: {one_line(error)}.") from None
         return to.read_bytes()
+
+
+def check_packages(*, in_8_bits: bool) -> None:
+    """Raise DependencyError unless what writes and runs a detector's file can be imported."""
+    load_onnx()
+    load_runtime("an exported detector needs ONNX Runtime", "photos")
+    if in_8_bits:
+        load_quantisation()
+
+
+def load_quantisation() -> Any:
+    """Return ONNX Runtime's tools; DependencyError if they, or what they import, are not installed."""
+    load_runtime("int8 needs onnxruntime", "photos")
+    return import_optional("onnxruntime.quantization", "int8 needs ONNX Runtime's quantization", "photos")
 
 
 def network_inputs(pixels: Array, content: FileContent) -> Iterator[Float32]:

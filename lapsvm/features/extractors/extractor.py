@@ -1,6 +1,6 @@
 """The protocol of extractors, their concatenation, and opening one by its text and the settings for all networks."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any, Protocol, runtime_checkable
@@ -12,12 +12,15 @@ from lapsvm.catalog import call_point, find_point, is_own
 from lapsvm.errors import DataError, InputError, OptionError
 from lapsvm.features.extractors.blocks import Block, block_record, check_blocks, sizes_of
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
+from lapsvm.features.extractors.efficientnet.extractor import check_photos
 from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
+from lapsvm.features.extractors.networks import load_runtime
 from lapsvm.features.extractors.own import OwnExtractor, OwnNetwork
 from lapsvm.features.extractors.pooled_network import PooledNetwork, open_pooled_network, pooling_options
 from lapsvm.features.extractors.specs import Machine, Spec, check_trusted, is_warped, parse_spec
 from lapsvm.features.extractors.torch_network import open_torch
+from lapsvm.features.extractors.torch_running import load_torch
 from lapsvm.settings import NetworkSettings
 
 
@@ -193,6 +196,17 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     machine = Machine(threads, device)
     parts = [_open_one(parse_spec(text), machine) for text in texts]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
+
+
+def check_packages(texts: Iterable[str]) -> None:
+    """Raise DependencyError unless the packages that extractors need can be imported; their files are not opened."""
+    for spec in map(parse_spec, texts):
+        if spec.kind == KIND:
+            check_photos()
+        elif spec.kind == "onnx":
+            load_runtime(f"network {spec.file} needs onnxruntime", "onnx")
+        elif spec.kind == "torch":
+            load_torch(f"extractor {spec.text!r}")
 
 
 def sees_context(text: str) -> bool:

@@ -134,11 +134,16 @@ def _may_use_cuda(onnxruntime: Any, device: str) -> bool:
     return device == "cuda" or any(Path(driver).exists() for driver in NVIDIA)
 
 
-def open_runtime(needs: str, extra: str, threads: int) -> tuple[Any, Any]:
-    """Return ONNX Runtime, without telemetry, and a quiet session's options; DependencyError if it is not installed."""
+def load_runtime(needs: str, extra: str) -> Any:
+    """Return ONNX Runtime, without telemetry; DependencyError if it is not installed."""
     # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
     os.environ.setdefault(_NO_TELEMETRY, "1")
-    onnxruntime = import_optional("onnxruntime", needs, extra)
+    return import_optional("onnxruntime", needs, extra)
+
+
+def open_runtime(needs: str, extra: str, threads: int) -> tuple[Any, Any]:
+    """Return ONNX Runtime, without telemetry, and a quiet session's options; DependencyError if it is not installed."""
+    onnxruntime = load_runtime(needs, extra)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
     options.enable_mem_pattern = False  # pictures differ in size

@@ -27,6 +27,8 @@ from ...cli.answer import Outcome
 from ...cli.parsing import check_in_folder
 from ...context import RunContext
 from ...results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
+from ...run.progress import Reporter
+from ...settings.packages import check_packages
 from . import onnx_precision
 from .annotations import checked_set
 from .onnx_comparison import COMPARED, EQUAL, Compared, compare_picture, summary
@@ -39,6 +41,8 @@ _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 def export_detector(options: Mapping[str, Any]) -> Outcome:
     """Write the detectors of a run, with their network, as one ONNX file, compared on pictures of a set before.
 
+    What that needs is imported first, since the comparison takes minutes; `no_comparison` leaves it out.
+
     Raises OptionError or SettingsError if the extractor cannot be part of a file, the classes have different thresholds
     of suppression, there is no such set, or the file is no new ``*.onnx``; DataError if the file's scores differ from
     the run's, so that it is not written; and MissingError if the run has no models.
@@ -47,6 +51,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     if to.suffix != ".onnx" or to.exists() or to.is_symlink():
         raise OptionError(f"option --to must be a new file *.onnx for the format onnx, got {to}.")
     check_in_folder("--to", to)
+    precision = options["precision"] or FLOAT32
+    check_packages(onnx_precision=precision)
     context = RunContext.opened(out, "export", options["root"], quiet=options["quiet"])
     reporter, chosen_set = context.reporter, checked_set(context, options["set_name"])
     # refused before the comparison, which takes a minute
@@ -56,48 +62,68 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     network, name = _network(predictor, context.settings.features.extractors)
     parts = _content(predictor), network, name, _metadata(predictor, network, name)
     inputs = options["inputs"] or INPUTS[0]
-    content = detector_file(*parts, inputs)
-    detector = OnnxDetector(content)
-    scorer = detector if inputs == "all" else OnnxDetector(detector_file(*parts, "all"))
-    pictures = _spread(context.data.records[chosen_set], COMPARED)
-    compared: list[Compared] = []
-    with reporter.bar("compare", len(pictures), "pictures") as bar:
-        for number, record in enumerate(pictures):
-            is_equal = number % (COMPARED // EQUAL) == 0
-            compared.append(compare_picture(predictor, (detector, scorer), record, equal=is_equal))
-            bar.step()
+    content, pictures = detector_file(*parts, inputs), context.data.records[chosen_set]
     classes = [detector.class_name for detector in predictor.detectors]
-    lines = list(summary(compared, classes, known))
-    for line in lines:
-        reporter.say(line)
-    figures: dict[str, Any] = {"classes": classes, "compared": lines}
-    if options["precision"] == INT8:
-        content, figures["precision"] = _in_int8(context, parts, content, inputs, chosen_set, known)
+    figures: dict[str, Any] = {"classes": classes, "compared": []}
+    if not options["no_comparison"]:
+        scorer = content if inputs == "all" else detector_file(*parts, "all")
+        compared = _compared(predictor, (content, scorer), pictures, reporter)
+        figures["compared"] = list(summary(compared, classes, known))
+        for line in figures["compared"]:
+            reporter.say(line)
+    if precision == INT8:
+        before, content = content, _in_int8(context, parts, inputs)
+        if not options["no_comparison"]:
+            figures["precision"] = _precision_figures(classes, (before, content), pictures, known, reporter)
+    if options["no_comparison"]:
+        OnnxDetector(content)  # can be read
+        reporter.say("the file is not compared with the run (--no-comparison)")
     write_atomically(to, content)
     reporter.say(f"{to}: {len(content) / 1e6:.1f} MB, {len(classes)} classes")
     return Outcome({"detector": to}, figures)
 
 
-def _in_int8(
-    context: RunContext, parts: _Parts, before: bytes, inputs: str, chosen_set: str, known: AnnotatedBoxes | None
-) -> tuple[bytes, dict[str, dict[str, float]]]:
-    """Return the file with its network in int8 and how it compares with the one before, which is reported, too."""
+def _compared(
+    predictor: Predictor, files: tuple[bytes, bytes], records: Sequence[ImageRecord], reporter: Reporter
+) -> list[Compared]:
+    """Return pictures' detections by the run and by a file; the second file scores given windows."""
+    detectors = OnnxDetector(files[0]), OnnxDetector(files[1])
+    pictures, compared = _spread(records, COMPARED), []
+    with reporter.bar("compare", len(pictures), "pictures") as bar:
+        for number, record in enumerate(pictures):
+            is_equal = number % (COMPARED // EQUAL) == 0
+            compared.append(compare_picture(predictor, detectors, record, equal=is_equal))
+            bar.step()
+    return compared
+
+
+def _in_int8(context: RunContext, parts: _Parts, inputs: str) -> bytes:
+    """Return the file with its network in int8."""
     content, network, name, described = parts
-    records, reporter = context.data.records, context.reporter
-    taught = _spread(records[context.settings.data.train_set], onnx_precision.CALIBRATED)
-    reporter.say(f"int8: the ranges between the network's layers are measured on {len(taught)} training pictures")
-    small = quantised_network(network, name, content, (record.pixels() for record in taught))
-    after = detector_file(replace(content, in_8_bits=True), small, name, described | {"precision": INT8}, inputs)
-    compared, timed = onnx_precision.compare_precisions(
-        (before, after), _spread(records[chosen_set], onnx_precision.COMPARED), reporter
+    taught = _spread(context.data.records[context.settings.data.train_set], onnx_precision.CALIBRATED)
+    context.reporter.say(
+        f"int8: the ranges between the network's layers are measured on {len(taught)} training pictures"
     )
-    classes = [detector.class_name for detector in content.detectors]
+    small = quantised_network(network, name, content, (record.pixels() for record in taught))
+    return detector_file(replace(content, in_8_bits=True), small, name, described | {"precision": INT8}, inputs)
+
+
+def _precision_figures(
+    classes: Sequence[str],
+    files: tuple[bytes, bytes],
+    records: Sequence[ImageRecord],
+    known: AnnotatedBoxes | None,
+    reporter: Reporter,
+) -> dict[str, dict[str, float]]:
+    """Return how a file in int8 compares with the one in float32, and report it."""
+    pictures = _spread(records, onnx_precision.COMPARED)
+    compared, timed = onnx_precision.compare_precisions(files, pictures, reporter)
     has_boxes = known if known is not None and known.pictures else None
-    sizes = len(before), len(after)
+    sizes = len(files[0]), len(files[1])
     figures = onnx_precision.precision_figures(compared, timed, sizes, classes, has_boxes)
     for line in onnx_precision.precision_lines(figures, len(compared)):
         reporter.say(line)
-    return after, figures
+    return figures
 
 
 def _spread(records: Sequence[ImageRecord], count: int) -> list[ImageRecord]:

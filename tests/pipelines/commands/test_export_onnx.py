@@ -99,6 +99,8 @@ def test_inputs_are_those_of_the_format_onnx(refused, of_network, tmp_path):
     assert "option --inputs is for the format onnx, got the format coco" in said
     said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--precision", "int8")
     assert "option --precision is for the format onnx, got the format coco" in said
+    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--no-comparison")
+    assert "option --no-comparison is for the format onnx, got the format coco" in said
     said = refused(
         "export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", "--inputs", "windows"
     )
@@ -116,6 +118,18 @@ def test_a_file_in_int8_says_what_it_costs(command, of_network, tmp_path):
     assert "ms a picture beside" in said
     assert "int8: VOC AP" in said
     assert OnnxDetector(to.read_bytes()).metadata["precision"] == "int8"
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_file_without_comparison_is_that_with_one(command, of_network, tmp_path, monkeypatch, precision):
+    export = ["export", "--out", of_network, "--format", "onnx", "--precision", precision, "--to"]
+    assert command(*export, tmp_path / "compared.onnx", "--quiet").status == 0
+    monkeypatch.setattr(OnnxDetector, "detect", None)
+    result = command(*export, tmp_path / "a.onnx", "--no-comparison", "--json")
+    assert result.status == 0, result.err
+    assert json.loads(result.out)["figures"] == {"classes": ["six", "three"], "compared": []}
+    assert "the file is not compared with the run (--no-comparison)" in result.err
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "compared.onnx").read_bytes()
 
 
 @pytest.mark.parametrize(("agreeing", "differing", "advised"), [(99, 1, False), (8, 2, True)])

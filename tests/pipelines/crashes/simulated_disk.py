@@ -7,15 +7,19 @@ a crash at this moment may leave:
 * synced: durable names, with durable content;
 * kill: everything as it is, for the system goes on;
 * names: the names of now, with durable content;
-* half, zeros: the names of now; of what was written since, half has come to the disk, or its length alone.
+* half, zeros: the names of now; of what was written since, half has come to the disk, or its length alone;
+* lost, alone: of what has happened to names since their folders were synced, all but one thing has come to the disk, or
+  that one alone. A rename is one thing, also between two folders.
 """
 
 import os
 import shutil
+import stat
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+LINK = b"\0link to "
 CUT_AT = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir")
 State = dict[str, str | None]
 """Relative path -> digest of its content; None for folders."""
@@ -74,7 +78,12 @@ class SimulatedDisk:
         folder.mkdir(parents=True)
         for name, digest in sorted(state.items()):
             path = folder / name
-            path.mkdir() if digest is None else path.write_bytes(self._blobs[digest])
+            if digest is None:
+                path.mkdir()
+            elif self._blobs[digest].startswith(LINK):
+                path.symlink_to(self._blobs[digest].removeprefix(LINK).decode())
+            else:
+                path.write_bytes(self._blobs[digest])
         return folder
 
     def text(self, state, name):
@@ -91,6 +100,10 @@ class SimulatedDisk:
                 path = os.path.join(parent, name)
                 status = os.lstat(path)
                 tree[Path(parent)][name] = status.st_ino, False
+                if stat.S_ISLNK(status.st_mode):  # where it leads lies beside its name
+                    target = self._blob(LINK + os.readlink(path).encode())
+                    self._content[status.st_ino] = self._durable[status.st_ino] = target
+                    continue
                 stamp = status.st_mtime_ns, status.st_size
                 if self._stamps.get(status.st_ino) != stamp:
                     self._stamps[status.st_ino] = stamp
@@ -119,9 +132,9 @@ class SimulatedDisk:
                 self._kept.setdefault(status.st_ino, os.dup(descriptor))
 
     def _record(self, cut):
-        tree = self._look()
-        current = self._flat(self.root.stat().st_ino, lambda inode: self._current(tree).get(inode, {}))
-        for kind, state in self._states(current).items():
+        names = self._current(self._look())
+        current = self._flat(self.root.stat().st_ino, lambda inode: names.get(inode, {}))
+        for kind, state in (self._states(current) | self._partial(names)).items():
             key = (frozenset(state.items()), self.acknowledged)
             if key not in self._seen:
                 self._seen.add(key)
@@ -134,7 +147,7 @@ class SimulatedDisk:
     def _flat(self, inode, names_of, prefix=""):
         """Return path -> inode of a file, None for folders, below a folder."""
         found = {}
-        for name, (own, is_folder) in names_of(inode).items():
+        for name, (own, is_folder) in ((name, entry) for name, entry in names_of(inode).items() if entry):
             found[prefix + name] = None if is_folder else own
             if is_folder:
                 found |= self._flat(own, names_of, f"{prefix}{name}/")
@@ -152,6 +165,31 @@ class SimulatedDisk:
             kind: {path: None if inode is None else content[inode] for path, inode in names.items()}
             for kind, (names, content) in views.items()
         }
+
+    def _partial(self, current):
+        """Return the states in which one thing that happened to names is lost, or has come to the disk alone."""
+        changes, found = self._changes(current), {}
+        lost = {inode: self._durable.get(inode, self._empty) for inode in self._content}
+        for number, change in enumerate(changes) if len(changes) > 1 else ():
+            others = [one for one in changes if one is not change]
+            for kind, made in (("lost", others), ("alone", [change])):
+                names = {folder: dict(entries) for folder, entries in self._names.items()}
+                for folder, name, entry in (row for one in made for row in one):
+                    names.setdefault(folder, {})[name] = entry
+                paths = self._flat(self.root.stat().st_ino, lambda inode, names=names: names.get(inode, {}))
+                found[f"{kind} {number}"] = {path: None if one is None else lost[one] for path, one in paths.items()}
+        return found
+
+    def _changes(self, current):
+        """Return what happened to names since their folders were synced: rows (folder, name, entry or None) of each."""
+        found = {}
+        for folder, now in current.items():
+            synced = self._names.get(folder, {})
+            for name in sorted(synced.keys() | now.keys()):
+                before, after = synced.get(name), now.get(name)
+                if before != after:
+                    found.setdefault((after or before)[0], []).append((folder, name, after))
+        return list(found.values())
 
     def _torn(self, inode, changed):
         """Keep what a file held when it was synced, with what a function makes of what it has had since."""

@@ -15,26 +15,10 @@ from lapsvm.features import read_shard
 from lapsvm.files import new_folder, write_atomically
 
 from ..review.conftest import opened
-from .simulated_disk import SimulatedDisk, emptied
+from .simulated_disk import emptied
 
 RESUMED = 20 if os.environ.get("FUZZ_SECONDS") else 2
 """Of the states that a crash of a run may leave, how many are continued to the end here."""
-
-
-@pytest.fixture
-def disk_of(monkeypatch):
-    """Return a maker of simulated disks, which look from now on."""
-    made = []
-
-    def make(root):
-        made.append(SimulatedDisk(root))
-        made[-1].watch(monkeypatch)
-        return made[-1]
-
-    yield make
-    monkeypatch.undo()
-    for disk in made:
-        disk.close()
 
 
 def test_a_replaced_file_is_the_old_one_or_the_new_one(tmp_path, disk_of):
@@ -184,25 +168,6 @@ def test_a_threshold_that_is_cut_anywhere_is_the_old_one_or_the_new_one(
     last = disk.write(disk.moments[-1].state, tmp_path / "last")
     check_whole(last)
     assert command("verify", "--out", last).status == 0
-
-
-def test_an_export_that_is_cut_anywhere_is_whole_or_not_there(finished, tmp_path, disk_of, command):
-    export = ["export", "--out", finished, "--set", "trainval", "--format", "voc", "--copy", "--to"]
-    assert command(*export, tmp_path / "whole").status == 0
-    whole = {str(one.relative_to(tmp_path / "whole")) for one in (tmp_path / "whole").rglob("*")}
-    root = tmp_path / "disk"
-    root.mkdir()
-    disk = disk_of(root)
-    assert command(*export, root / "deep" / "out").status == 0
-    disk.acknowledge()
-    for moment in disk.moments:
-        prefix = "deep/out/"
-        out = {name.removeprefix(prefix): name for name in moment.state if name.startswith(prefix)}
-        assert out.keys() in ((whole,) if moment.acknowledged else (set(), whole)), moment.cut
-        for name in filter(lambda one: moment.state[one], out.values()):
-            original = tmp_path / "whole" / name.removeprefix(prefix)
-            assert disk.text(moment.state, name) == original.read_bytes(), (moment.cut, name)
-    shutil.rmtree(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from lapsvm.errors import DataError, DependencyError, OptionError, install_extra
 from lapsvm.features.extractors.efficientnet.architecture import MAPS, onnx_network
 from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
-from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.networks import RuntimeNetwork, load_runtime
 from lapsvm.features.extractors.pooled_network import OPTIONS, PooledNetwork
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, several
 from lapsvm.files import read_regular
@@ -68,6 +68,20 @@ def network_file() -> bytes:
     return onnx_network(read_legacy_checkpoint(read_checkpoint_file()))
 
 
+def check_photos() -> None:
+    """Raise DependencyError unless the package with the weights, and what runs the network, are installed."""
+    _installed_checkpoint()
+    load_runtime(f"network {KIND} needs onnxruntime", "photos")
+
+
+def _installed_checkpoint() -> Path:
+    """Return where the package keeps its checkpoint; DependencyError if it is not installed."""
+    path = checkpoint_path()
+    if path is None:
+        raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
+    return path
+
+
 def photos_installed() -> bool:
     """Say whether the network, and what runs it, are installed; nothing is imported."""
     return checkpoint_path() is not None and find_spec("onnxruntime") is not None
@@ -83,10 +97,7 @@ def read_checkpoint_file() -> bytes:
     MissingError, DataError
         If its checkpoint is not there, cannot be read, or is another one.
     """
-    path = checkpoint_path()
-    if path is None:
-        raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
-    content = read_regular(path, "checkpoint")
+    content = read_regular(_installed_checkpoint(), "checkpoint")
     digest = sha256(content).hexdigest()
     if digest != CHECKPOINT_SHA256:
         raise DataError(
