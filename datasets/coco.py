@@ -113,7 +113,7 @@ class CocoDataset:
         file = read_coco(self.coco_sets[set_name].annotations, boxes=True)
         ids = {key: image_id_of(name) for key, name in _picture_names(file).items()}
         objects: dict[str, list[ObjectRow]] = {image_id: [] for image_id in ids.values()}
-        for annotation in (one for one in file.annotations if one.image_id in ids):
+        for annotation in (item for item in file.annotations if item.image_id in ids):
             objects[ids[annotation.image_id]].append(
                 (file.categories[annotation.category_id], annotation.corners or annotation.fault, annotation.is_crowd)
             )

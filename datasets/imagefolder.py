@@ -170,12 +170,12 @@ def _read_rows(folder: Path) -> list[MetadataRow]:
         values = list(_json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text))
         if not values:
             raise LabelsError(f"table {path} names no picture.")
-        rows += [_row(where, one) for where, one in values]
-    found = agreed(((row.file_name, row) for row in rows), same=MetadataRow.says_as)
-    for first, row, *_ in found.unequal.values():
+        rows += [_row(where, item) for where, item in values]
+    agreement = agreed(((row.file_name, row) for row in rows), same=MetadataRow.says_as)
+    for first, row, *_ in agreement.unequal.values():
         what = f"a picture must be named once, or with the same labels and boxes, got {row.file_name!r} again"
         raise LabelsError(f"{row.where}: {what} after {first.where}.")
-    return list(found.taken.values())
+    return list(agreement.taken.values())
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:

@@ -120,8 +120,8 @@ def _checked(row: _Row) -> _Row:
 def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, set[str]]]:
     """Return set -> path of a picture -> its labels; LabelsError if rows contradict each other."""
     labels = defaultdict[str, set[str]](set)
-    found = agreed(((row.image, row) for row in _remembered(rows, labels)), same=_agree)
-    for image, (first, row, *_) in found.unequal.items():
+    agreement = agreed(((row.image, row) for row in _remembered(rows, labels)), same=_agree)
+    for image, (first, row, *_) in agreement.unequal.items():
         where = f"{row.where}: {image!r}"
         if row.set_name != first.set_name:
             raise LabelsError(f"{where} must be in one set, got {row.set_name!r} after {first.set_name!r}.")
@@ -129,7 +129,7 @@ def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, set[str]]]:
             f"{where} must have an empty label in its only row, got {row.written!r} after {first.written!r}."
         )
     sets: dict[str, dict[str, set[str]]] = {}
-    for image, row in found.taken.items():
+    for image, row in agreement.taken.items():
         sets.setdefault(row.set_name, {})[image] = labels[image]
     return sets
 
@@ -141,6 +141,6 @@ def _remembered(rows: Iterator[_Row], labels: Mapping[str, set[str]]) -> Iterato
         yield row
 
 
-def _agree(one: _Row, other: _Row) -> bool:
+def _agree(item: _Row, other: _Row) -> bool:
     """Return whether two rows of a picture can be true together: in one set, both with a label or both without."""
-    return (one.set_name, one.label == "") == (other.set_name, other.label == "")
+    return (item.set_name, item.label == "") == (other.set_name, other.label == "")

@@ -57,23 +57,23 @@ def mask_files(files: Iterable[tuple[str, Path]]) -> MaskFiles:
         "" as id for a file that belongs to no picture.
     """
     given = list(files)
-    found = agreed((one for one in given if one[0]), same=_same_mask)
+    agreement = agreed((item for item in given if item[0]), same=_same_mask)
     kinds = {
         "masks of no picture with a defect": [path for image_id, path in given if not image_id],
         "masks that differ from another one of their picture": [
-            path for paths in found.unequal.values() for path in paths
+            path for paths in agreement.unequal.values() for path in paths
         ],
     }
     names = {kind: [f"{path.parent.name}/{path.name}" for path in paths] for kind, paths in kinds.items() if paths}
-    return MaskFiles(found.taken, {f"{kind} ({_listed(of_kind)})": len(of_kind) for kind, of_kind in names.items()})
+    return MaskFiles(agreement.taken, {f"{kind} ({_listed(of_kind)})": len(of_kind) for kind, of_kind in names.items()})
 
 
-def _same_mask(one: Path, other: Path) -> bool:
+def _same_mask(item: Path, other: Path) -> bool:
     """Return whether two files have the same bytes or mark the same pixels; a damaged one is like no other."""
-    if read_regular(one, "mask") == read_regular(other, "mask"):
+    if read_regular(item, "mask") == read_regular(other, "mask"):
         return True
     with suppress(ImageError):
-        return np.array_equal(read_mask(one), read_mask(other))
+        return np.array_equal(read_mask(item), read_mask(other))
     return False
 
 
@@ -105,16 +105,16 @@ def _clauses(masks: Mapping[str, MaskSummary]) -> Iterator[str]:
     for note, count in Counter(mask.note for mask in masks.values() if mask.note).items():
         yield f"{count:,} of {len(masks):,} masks {note}"
     for what, names in {
-        "are black: what their pictures show is not known": [one for one, mask in masks.items() if not mask.share],
+        "are black: what their pictures show is not known": [item for item, mask in masks.items() if not mask.share],
         f"have more than {MOST_REGIONS:,} regions, as dots or noise have, and are left out": [
-            one for one, mask in masks.items() if TOO_MANY_REGIONS in mask.corners
+            item for item, mask in masks.items() if TOO_MANY_REGIONS in mask.corners
         ],
     }.items():
         if names:
             yield f"{len(names):,} of {len(masks):,} masks {what}: {_listed(names)}"
-    large = {one: mask.share for one, mask in masks.items() if mask.share > _LARGE}
+    large = {item: mask.share for item, mask in masks.items() if mask.share > _LARGE}
     if large:
-        shares = [f"{one} {share:.0%}" for one, share in large.items()]
+        shares = [f"{item} {share:.0%}" for item, share in large.items()]
         yield (
             f"{len(large):,} of {len(masks):,} masks cover more than half of their picture; are they inverted, white "
             f"where there is no defect? {_listed(shares)}"

@@ -97,7 +97,7 @@ class MaskedPictures(LabelledPictures):
             if path is not None:
                 mask = self._summary(path)
                 sizes[record.id] = mask.size
-                rows[record.id] = [(name, one, False) for name in _shown(record) for one in mask.corners]
+                rows[record.id] = [(name, item, False) for name in _shown(record) for item in mask.corners]
         truth = truth_by_class(rows, self.classes, sizes=sizes)
         truth.unknown |= {record.id for record in self.pictures[set_name] if _shown(record) and not rows[record.id]}
         return truth

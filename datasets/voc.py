@@ -259,16 +259,16 @@ def _read_list(path: Path, flagged: bool) -> dict[str, int]:
         rows.append((composed(image_id), (_FLAGS[rest[0]] if flagged else 0, where, image_id)))
     if not rows:
         raise LabelsError(f"list {path} names no picture.")
-    found = agreed(rows, same=lambda one, other: one[0] == other[0])
-    for (flag, *_), (other, where, image_id), *_ in found.unequal.values():
+    agreement = agreed(rows, same=lambda item, other: item[0] == other[0])
+    for (flag, *_), (other, where, image_id), *_ in agreement.unequal.values():
         raise LabelsError(f"{where}: a picture must have one flag, got {other} for {image_id!r} after {flag}.")
-    return {image_id: flag for flag, _, image_id in found.taken.values()}
+    return {image_id: flag for flag, _, image_id in agreement.taken.values()}
 
 
 def _flags_of(image_ids: Sequence[str], flags: Mapping[str, int]) -> dict[str, int]:
     """Return the flags under the ids of a set's list, where a class list has these in the other form of accents."""
-    own = {composed(image_id): image_id for image_id in image_ids}
-    return {own.get(composed(name), name): flag for name, flag in flags.items()}
+    listed = {composed(image_id): image_id for image_id in image_ids}
+    return {listed.get(composed(name), name): flag for name, flag in flags.items()}
 
 
 def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: Mapping[str, int]) -> None:

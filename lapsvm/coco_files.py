@@ -149,8 +149,8 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
 def _first_of_equals(annotations: Sequence[CocoAnnotation]) -> list[int]:
     """Return the numbers of annotations without those that repeat the box of an earlier one; unusable ones stay."""
     keys = (
-        (at,) if one.corners is None else (one.image_id, one.category_id, one.is_crowd, one.corners)
-        for at, one in enumerate(annotations)
+        (at,) if item.corners is None else (item.image_id, item.category_id, item.is_crowd, item.corners)
+        for at, item in enumerate(annotations)
     )
     return list(agreed(zip(keys, range(len(annotations)), strict=True), same=lambda *_: True).taken.values())
 
@@ -163,12 +163,14 @@ def _repeats(
 ) -> dict[Hashable, Hashable]:
     """Return image id -> the image of the same file name that says the same, where all of that name do."""
     said = defaultdict[Hashable, set[tuple[object, ...]]](set)
-    for one in annotations:
-        said[one.image_id].add((one.category_id, one.is_crowd, one.corners or one.fault))
+    for item in annotations:
+        said[item.image_id].add((item.category_id, item.is_crowd, item.corners or item.fault))
     for key in without_category:
         said[key].add((NO_CATEGORY,))
     named = [(str(PurePosixPath(name)), key) for key, name in files.items() if name]
-    equal = agreed(named, same=lambda one, other: (sizes.get(one), said[one]) == (sizes.get(other), said[other])).taken
+    equal = agreed(
+        named, same=lambda item, other: (sizes.get(item), said[item]) == (sizes.get(other), said[other])
+    ).taken
     return {key: equal[name] for name, key in named if equal.get(name, key) != key}
 
 
@@ -287,10 +289,10 @@ def _annotation_rows(content: Mapping[str, Any], path: Path) -> tuple[list[dict[
         if key is None and row.get("id") is not None:
             raise AnnotationError(f"{rule}, got {_short(row['id'])}.")
         records.append(((key,) if key is not None else (at, "without an id"), row))
-    found = agreed(records)
-    for rows in found.unequal.values():
+    agreement = agreed(records)
+    for rows in agreement.unequal.values():
         raise AnnotationError(f"{rule}, got {_short(rows[1]['id'])}.")
-    return list(found.taken.values()), found.n_repeated
+    return list(agreement.taken.values()), agreement.n_repeated
 
 
 def _annotation(row: Mapping[str, Any], where: str, images: Mapping[Hashable, Any]) -> CocoAnnotation:

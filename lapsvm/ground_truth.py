@@ -108,8 +108,8 @@ def with_remarks(sentence: str, remarks: Mapping[str, int]) -> str:
 
 def distinct_objects(rows: Sequence[ObjectRow]) -> tuple[list[ObjectRow], int]:
     """Return the objects of a picture, each once, and how often one is given again; objects without corners stay."""
-    found = agreed(((_identity(number, row), row) for number, row in enumerate(rows)), same=lambda *_: True)
-    return list(found.taken.values()), found.n_repeated
+    agreement = agreed(((_identity(number, row), row) for number, row in enumerate(rows)), same=lambda *_: True)
+    return list(agreement.taken.values()), agreement.n_repeated
 
 
 def _identity(number: int, row: ObjectRow) -> Hashable:

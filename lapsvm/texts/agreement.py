@@ -44,16 +44,16 @@ def agreed(
     -------
     Agreement
     """
-    found = dict[Key, list[Record]]()
+    agreement = dict[Key, list[Record]]()
     n_repeated = 0
     for key, record in records:
-        earlier = found.setdefault(key, [])
-        if any(same(one, record) for one in earlier):
+        earlier = agreement.setdefault(key, [])
+        if any(same(item, record) for item in earlier):
             n_repeated += 1
         else:
             earlier.append(record)
-    taken = {key: given[0] for key, given in found.items() if len(given) == 1}
-    return Agreement(taken, {key: given for key, given in found.items() if len(given) > 1}, n_repeated)
+    taken = {key: given[0] for key, given in agreement.items() if len(given) == 1}
+    return Agreement(taken, {key: given for key, given in agreement.items() if len(given) > 1}, n_repeated)
 
 
 def distinct(records: Iterable[Key]) -> tuple[list[Key], int]:

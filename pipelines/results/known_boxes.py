@@ -170,13 +170,13 @@ def known_boxes(source: BoxSource, set_name: str) -> AnnotatedBoxes | None:
     given = own if isinstance(own, TruthByClass) else TruthByClass(own)
     size_of = size_in(source.run, data.records)
     ids = {record.id for record in records}
-    boxed = {key for of_class in given.values() for key, one in of_class.items() if len(one.boxes)} & ids
+    boxed = {key for of_class in given.values() for key, item in of_class.items() if len(item.boxes)} & ids
     sizes = {image_id: size for image_id in boxed if (size := size_of(set_name, image_id)) is not None}
     found = given.checked(sizes)
     pictures = frozenset() if found.is_empty else frozenset(ids) - found.unknown
     unstated = {key: size for key, size in sizes.items() if key not in given.sizes}
-    of_pictures = ((key, one) for of_class in found.values() for key, one in of_class.items() if key in unstated)
-    asked = smaller_sentence((box, unstated[key]) for key, one in of_pictures for box in one.boxes.tolist())
+    of_pictures = ((key, item) for of_class in found.values() for key, item in of_class.items() if key in unstated)
+    asked = smaller_sentence((box, unstated[key]) for key, item in of_pictures for box in item.boxes.tolist())
     return AnnotatedBoxes(found, pictures, "; ".join(filter(None, (found.sentence, asked))))
 
 
@@ -193,7 +193,7 @@ def size_in(run: RunFolder, records: Records) -> SizeOf:
         return size
 
     stored = dict[str, dict[str, tuple[int, int]]]()
-    paths = {name: {one.id: one.path for one in of_set} for name, of_set in records.items()}
+    paths = {name: {item.id: item.path for item in of_set} for name, of_set in records.items()}
     return size_of
 
 
@@ -329,8 +329,8 @@ def _coco_pictures(path: Path) -> AnnotatedFile:
     """Return the pictures of a COCO file; crowd regions are difficult."""
     file = read_coco(path, boxes=True)
     rows: dict[object, list[ObjectRow]] = defaultdict(list)
-    for one in file.annotations:
-        rows[one.image_id].append((file.categories[one.category_id], one.corners or one.fault, one.is_crowd))
+    for item in file.annotations:
+        rows[item.image_id].append((file.categories[item.category_id], item.corners or item.fault, item.is_crowd))
     names = file.file_names.items()
     pictures = [AttachedPicture((name or str(key),), rows[key], file.sizes.get(key)) for key, name in names]
     of_no_category = {fault: count for fault, count in file.faults.items() if fault == NO_CATEGORY}
@@ -343,7 +343,7 @@ def _voc_pictures(folder: Path) -> AnnotatedFile:
     for path in files_of_users(folder, "*.xml"):
         file = read_voc_file(path)
         own = path.relative_to(folder).with_suffix("").as_posix()
-        rows = [(one.name, one.box, one.difficult) for one in file.objects]
+        rows = [(item.name, item.box, item.difficult) for item in file.objects]
         pictures.append(AttachedPicture((own, *file.names), rows, file.size))
         n_parts += file.n_parts
     return AnnotatedFile(pictures, remarks={PARTS: n_parts})
@@ -354,10 +354,10 @@ def _match_sentences(annotated: Sequence[AttachedPicture], matches: PictureMatch
     left = len(annotated) - len(matches.unknown) - len(matches.ambiguous) - len(matches.unequal)
     yield f"{left:,} of {len(annotated):,} pictures are the run's"
     names = [picture.names[0] for picture in annotated]
-    unknown, ambiguous = [names[one] for one in matches.unknown], [names[one] for one in matches.ambiguous]
+    unknown, ambiguous = [names[item] for item in matches.unknown], [names[item] for item in matches.ambiguous]
     yield from counted(unknown, "are no pictures of the run and are left out")
     yield from counted(ambiguous, "may be several pictures of the run, or share one, and are left out")
-    unequal = [names[one] for one in matches.unequal]
+    unequal = [names[item] for item in matches.unequal]
     yield from counted(unequal, "are entries of one picture with different boxes, of which none are taken")
 
 

@@ -106,7 +106,7 @@ def read_mended(path: Path) -> tuple[str, list[MendedPicture]]:
 def _read_folder(path: Path) -> tuple[str, list[MendedPicture]]:
     """Return the name of the format of a folder, and its pictures; DataError if it holds none or several formats."""
     found = {
-        name: next((one for one in markers if (path / one).exists()), "") for name, (markers, _) in _READERS.items()
+        name: next((item for item in markers if (path / item).exists()), "") for name, (markers, _) in _READERS.items()
     }
     present = {name: marker for name, marker in found.items() if marker}
     if len(present) > 1 and "yolo" in present and not any(label_files(path)):
@@ -138,9 +138,9 @@ def _is_list(path: Path) -> bool:
 def _coco(path: Path) -> Iterator[MendedPicture]:
     file = read_coco(path, boxes=True)
     boxes = defaultdict[object, list[MendedBox]](list)
-    for one in file.annotations:
-        fault = one.fault or (CROWD_REGION if one.is_crowd else "")
-        boxes[one.image_id].append(MendedBox(file.categories[one.category_id], one.corners or (), fault))
+    for item in file.annotations:
+        fault = item.fault or (CROWD_REGION if item.is_crowd else "")
+        boxes[item.image_id].append(MendedBox(file.categories[item.category_id], item.corners or (), fault))
     for key in file.without_category:
         boxes[key].append(MendedBox("", (), NO_CATEGORY))
     for key, name in file.file_names.items():
@@ -162,9 +162,9 @@ def _voc(folder: Path) -> Iterator[MendedPicture]:
             yield MendedPicture((*file.names[:1], *names), file.size, boxes, remarks=remarks)
 
 
-def _voc_box(one: VocObject) -> MendedBox:
-    corners = () if isinstance(one.box, str) else one.box
-    return MendedBox(one.name, corners, one.fault or (DIFFICULT if one.difficult else ""))
+def _voc_box(item: VocObject) -> MendedBox:
+    corners = () if isinstance(item.box, str) else item.box
+    return MendedBox(item.name, corners, item.fault or (DIFFICULT if item.difficult else ""))
 
 
 def _yolo(path: Path) -> Iterator[MendedPicture]:
@@ -214,9 +214,9 @@ def _label_studio(path: Path) -> Iterator[MendedPicture]:
 def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
     """Return the picture of a task, with what was submitted or else, as they were exported, its predictions."""
     given, drafts = task.get("annotations") or [], bool(task.get("drafts"))
-    submitted = [one for one in given if not one.get("was_cancelled")]
-    predicted = [one for one in task.get("predictions") or [] if isinstance(one, dict)]
-    results = agreed(("", _label_studio_result(one)) for one in submitted or predicted)
+    submitted = [item for item in given if not item.get("was_cancelled")]
+    predicted = [item for item in task.get("predictions") or [] if isinstance(item, dict)]
+    results = agreed(("", _label_studio_result(item)) for item in submitted or predicted)
     boxes, size = results.taken.get("", ((MendedBox("", (), SEVERAL),) if results.unequal else (), None))
     cancelled = len(submitted) < len(given)
     if not submitted:
@@ -227,7 +227,7 @@ def _label_studio_task(task: Mapping[str, Any]) -> MendedPicture:
         "pictures have an annotation that was cancelled beside one that counts": cancelled and submitted,
         "pictures were skipped, their annotation is cancelled": cancelled and not submitted and not predicted,
         f"pictures have {MARKS_NOTHING}": any(
-            str(region.get("type")) in _NO_SHAPES for one in submitted for region in one["result"]
+            str(region.get("type")) in _NO_SHAPES for item in submitted for region in item["result"]
         ),
     }
     return MendedPicture(
@@ -248,7 +248,7 @@ def _label_studio_result(annotation: Mapping[str, Any]) -> tuple[tuple[MendedBox
         boxes += found
         if any(box.corners for box in found):
             sizes.append((float(region["original_width"]), float(region["original_height"])))
-    return tuple(boxes), next((one for one in sizes if one != sizes[0]), sizes[0]) if sizes else None
+    return tuple(boxes), next((item for item in sizes if item != sizes[0]), sizes[0]) if sizes else None
 
 
 def _label_studio_boxes(region: Mapping[str, Any]) -> list[MendedBox]:
@@ -277,7 +277,7 @@ def _cvat(path: Path) -> Iterator[MendedPicture]:
         raise AnnotationError(f"{path} must have the root <annotations>, got <{root.tag}>.")
     for image in root.iter("image"):
         width, height = (_number(image.get(side), path) for side in ("width", "height"))
-        boxes = tuple(_cvat_box(one, path) for one in image if one.tag != "tag")  # a tag is of the whole picture
+        boxes = tuple(_cvat_box(item, path) for item in image if item.tag != "tag")  # a tag is of the whole picture
         remarks = (f"pictures have {MARKS_NOTHING}",) if image.find("tag") is not None else ()
         yield MendedPicture((image.get("name", ""),), (width, height), boxes, remarks=remarks)
     if tracks := root.findall("track"):

@@ -62,7 +62,7 @@ class MendedExport:
     def __init__(self, path: Path, hashes: Mapping[str, str], classes: Sequence[str]) -> None:
         self._classes = classes
         self.format_name, read = read_mended(path)
-        pictures = [one for one in read if one.names]
+        pictures = [item for item in read if item.names]
         exported = read_exported(_record_of(path))
         matched, unknown, unequal = match_exported(pictures, exported)
         changed = [name for name in matched if hashes.get(exported[name].id, "") != exported[name].pixels]
@@ -70,13 +70,14 @@ class MendedExport:
         resized = [name for name in matched if not _has_size(matched[name], exported[name])]
         unmarked = [name for name in matched if not matched[name].is_marked and len(exported[name].boxes)]
         faults = _faults(
-            {name: (exported[name], one) for name, one in matched.items() if name not in {*changed, *resized}}, classes
+            {name: (exported[name], item) for name, item in matched.items() if name not in {*changed, *resized}},
+            classes,
         )
         left_out = {*changed, *resized, *unmarked, *chain.from_iterable(faults.values())}
-        self._pairs = [(exported[name], one) for name, one in matched.items() if name not in left_out]
-        self._present = {box.class_name for one in matched.values() for box in one.boxes}
+        self._pairs = [(exported[name], item) for name, item in matched.items() if name not in left_out]
+        self._present = {box.class_name for item in matched.values() for box in item.boxes}
         notes = [
-            *(remark for one in read if not one.names for remark in one.remarks),
+            *(remark for item in read if not item.names for remark in item.remarks),
             *counted(unknown, "pictures were not exported, or cannot be told apart, and are left out"),
             *counted(unequal, "pictures are given twice with different boxes, of which none are taken"),
             *counted(sorted(exported.keys() - {*matched, *unequal}), "exported pictures are missing and say nothing"),
@@ -88,8 +89,8 @@ class MendedExport:
         for fault, names in faults.items():
             notes += counted(names, f"pictures have an annotation {fault} and are left out")
         notes += _remarks(matched)
-        unstated = [(one, picture) for picture, one in self._pairs if one.size is None]
-        sized = ((box.corners, (of.width, of.height)) for one, of in unstated for box in one.boxes)
+        unstated = [(item, picture) for picture, item in self._pairs if item.size is None]
+        sized = ((box.corners, (of.width, of.height)) for item, of in unstated for box in item.boxes)
         notes += [asked for asked in [smaller_sentence(sized)] if asked]
         self.sentences = [note if note.endswith("?") else f"{note}." for note in notes]
 
@@ -126,8 +127,8 @@ def _verdict(
     name: str, exported: AnnotatedPicture, mended: MendedPicture, log: VerdictLog, accepts: bool
 ) -> Verdict | None:
     """Return what the boxes of one class in a picture say; None for nothing."""
-    shown = exported.boxes[[one == name for one in exported.classes]]
-    boxes = _in_pixels(mended, exported)[[one.class_name == name for one in mended.boxes]]
+    shown = exported.boxes[[item == name for item in exported.classes]]
+    boxes = _in_pixels(mended, exported)[[item.class_name == name for item in mended.boxes]]
     near = np.abs(boxes[:, None] - shown[None]).max(axis=2) <= TOLERANCE
     nearest = [shown[np.argmax(row)] if row.any() else box for box, row in zip(boxes, near, strict=True)]
     kept, given = distinct(_rounded(nearest))[0], distinct(_rounded(shown))[0]
@@ -142,9 +143,9 @@ def _verdict(
 def _remarks(pictures: Mapping[str, MendedPicture]) -> list[str]:
     """Return what is passed over in pictures, a sentence for each kind."""
     of_kind = defaultdict[str, list[str]](list)
-    for name, one in pictures.items():
-        boxes = [(box.class_name, box.corners) for box in one.boxes if not box.fault]
-        for remark in (*one.remarks, *([TWICE] if distinct(boxes)[1] else [])):
+    for name, item in pictures.items():
+        boxes = [(box.class_name, box.corners) for box in item.boxes if not box.fault]
+        for remark in (*item.remarks, *([TWICE] if distinct(boxes)[1] else [])):
             of_kind[remark].append(name)
     return [note for remark, names in of_kind.items() for note in counted(names, remark)]
 
@@ -199,8 +200,8 @@ def match_exported(
             found[meant[0]].append(picture)
         else:
             unknown.append(picture.names[0])
-    said = {name: [one for one in of_one if one.is_submitted] or of_one for name, of_one in found.items()}
-    records = ((name, one) for name, of_one in said.items() for one in of_one)
+    said = {name: [item for item in of_one if item.is_submitted] or of_one for name, of_one in found.items()}
+    records = ((name, item) for name, of_one in said.items() for item in of_one)
     together = agreed(records, same=MendedPicture.says_as)
     return together.taken, unknown, list(together.unequal)
 
@@ -230,7 +231,7 @@ def _rounded(boxes: Sequence[Float64] | Float64) -> tuple[Box, ...]:
 def unseen_pictures(verdicts: Sequence[Verdict], records: Mapping[str, ImageRecord]) -> dict[str, str]:
     """Return picture -> a sentence, for pictures that a person cannot have seen as the run has them."""
     unseen = {}
-    for picture, pixels in {one.picture: one.pixels for one in verdicts}.items():
+    for picture, pixels in {item.picture: item.pixels for item in verdicts}.items():
         try:
             if picture not in records:
                 raise UnusableError(f"picture {picture} is no longer in the data set, so it is left out.")

@@ -28,7 +28,7 @@ _NO_LABELS = re.compile(r"(predefined_)?classes\.txt|(readme|notes|license)\b.*"
 
 
 class LabelFile(NamedTuple):
-    """A file of labels, its picture's path below its part, and the names that the picture may have elsewhere."""
+    """A file of labels, its picture's path below its part, and the names that the picture may have other_file."""
 
     path: Path
     place: str
@@ -84,13 +84,13 @@ def _all_names(root: Path) -> Agreement[int, tuple[str, str]]:
         for path in files
         for number, name in class_names(path).items()
     )
-    return agreed(rows, same=lambda one, other: one[0] == other[0])
+    return agreed(rows, same=lambda item, other: item[0] == other[0])
 
 
 def _difference(names: Agreement[int, tuple[str, str]]) -> str:
     """Return which class two lists name differently."""
-    number, ((name, file), (other, elsewhere), *_) = next(iter(names.unequal.items()))
-    return f"class {number} is {name!r} in {file} and {other!r} in {elsewhere}"
+    number, ((name, file), (other, other_file), *_) = next(iter(names.unequal.items()))
+    return f"class {number} is {name!r} in {file} and {other!r} in {other_file}"
 
 
 def _checked_number(key: Any, path: Path) -> int:
