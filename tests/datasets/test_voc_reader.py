@@ -171,12 +171,12 @@ def test_the_first_missing_annotation_of_some_is_named(voc):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "a.xml is no XML that can be read: no element found"),
+        ("", "a.xml must be XML, got an empty file; write or copy it again"),
         ("<annotation><object>", "is no XML that can be read"),
         ("\0\0", "is no XML that can be read"),
         (BOMB, "is no XML that can be read: EntitiesForbidden"),
         (OUTSIDE, "is no XML that can be read: EntitiesForbidden"),
-        ("<html></html>", "must have the root <annotation>, got <html>"),
+        ("<html></html>", "must be XML, got a page of HTML"),
         ('<?xml version="1.0" encoding="klingon"?><annotation/>', "unknown encoding"),
         (annotation("<object><bndbox/></object>"), "has an <object> without a <name>"),
         (annotation(xml_object(difficult="maybe")), "<difficult> must be 0 or 1, got 'maybe'"),
