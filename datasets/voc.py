@@ -287,11 +287,11 @@ def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
     """
     files: dict[str, list[str]] = {}
     names = os.listdir(check_folder("folder of pictures", folder))
-    for name in sorted(filter(is_picture_name, names), key=lambda one: (picture_rank(one), one)):
+    for name in sorted(filter(is_picture_name, names), key=lambda name: (picture_rank(name), name)):
         files.setdefault(composed(without_picture_suffix(name)), []).append(name)
     index = NameIndex(files.items())
-    found = (index.meant(image_id) for image_id in image_ids)
+    files_meant = (index.meant(image_id) for image_id in image_ids)
     return [
         folder / (meant[0][0] if len(meant) == 1 else f"{image_id}.jpg")
-        for image_id, meant in zip(image_ids, found, strict=True)
+        for image_id, meant in zip(image_ids, files_meant, strict=True)
     ]

@@ -169,8 +169,10 @@ def coco_figures(truth: CocoFile, results: Sequence[CocoResult]) -> dict[str, di
     evaluation = _evaluation(truth, results)
     group = np.arange(n_images) % n_groups
     values = _table(_rows(evaluation, names))
-    groups = range(n_groups if n_groups > 1 else 0)
-    without = np.array([_table(_rows(evaluation, names, group != one)) for one in groups]).reshape(-1, *values.shape)
+    numbers = range(n_groups if n_groups > 1 else 0)
+    without = np.array([_table(_rows(evaluation, names, group != number)) for number in numbers]).reshape(
+        -1, *values.shape
+    )
     deviations = without - np.ma.masked_invalid(without).mean(axis=0).filled(np.nan)
     draws = values + deviations * (n_groups - 1) / np.sqrt(n_groups)
     units = _pictures_with_objects(truth)
@@ -202,10 +204,10 @@ def _size(measure: str) -> str:
 def _pictures_with_objects(truth: CocoFile) -> Counter[tuple[str, str]]:
     """Return how many pictures have an object of a category and size that counts, by both."""
     pictures = {
-        (truth.categories[one.category_id], size, one.image_id)
-        for one in truth.annotations
-        if not one.is_crowd
-        for size in ("", next(name for name, most in _AREAS.items() if (one.area or 0) <= most))
+        (truth.categories[annotation.category_id], size, annotation.image_id)
+        for annotation in truth.annotations
+        if not annotation.is_crowd
+        for size in ("", next(name for name, most in _AREAS.items() if (annotation.area or 0) <= most))
     }
     return Counter((name, size) for name, size, _ in pictures)
 

@@ -16,6 +16,7 @@ from lapsvm.evaluation.intervals import (
     DifferenceInterval,
     Smoothed,
     correlation,
+    correlations,
     difference_interval,
     draws_variance,
     effective_groups,
@@ -136,7 +137,9 @@ def mean_figure(figures: Sequence[Figure]) -> Figure:
         return undefined_figure(len(figures[0].draws) if figures else 0)
     draws = np.ma.masked_invalid([figure.draws for figure in known]).mean(axis=0).filled(np.nan)
     values, variances = zip(*(figure.with_pseudo for figure in known), strict=True)
-    added = Smoothed(float(np.mean(values)), float(np.sum(variances)) / len(known) ** 2)
+    deviations = np.sqrt(variances) / len(known)
+    shared = np.maximum(correlations([figure.draws for figure in known]), 0)
+    added = Smoothed(float(np.mean(values)), float(deviations @ shared @ deviations))
     return Figure(mean(figure.value for figure in known), draws, added, min(figure.n_groups for figure in known))
 
 

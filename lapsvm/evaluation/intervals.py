@@ -4,15 +4,17 @@ A share of pictures has an exact interval (`share_interval`), of pictures in gro
 
 A figure of a ranking, AUROC or average precision, has a variance from bootstrap draws. Few pictures in a perfect order
 have none: every draw of them is perfect. So half a pseudo-object is added (`smoothed`): of U objects and one more,
-which counts one half, the figure has a value inside (0, 1), and the pseudo-object's variance 1 / (2 U)^2 is added to
+which counts one half, the figure has a value inside (0, 1), and the pseudo-object's variance 1 / (2 U^2) is added to
 that of the draws. It vanishes as 1 / U^2 where the variance of the draws does as 1 / U. The interval is Wilson's of the
 share that has this variance (`ranking_interval`), with Student's quantile. The mean over classes is a figure, too, with
-the mean of the smoothed values; and so is a difference, whose interval is symmetric (`difference_interval`).
+the mean of the smoothed values and pseudo-objects that correlate as the classes do; so is a difference, whose interval
+is symmetric (`difference_interval`).
 
 `benchmarks/learning/interval_coverage.py` measures how often all of them hold the truth.
 """
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -187,6 +189,17 @@ def correlation(first: Float64, second: Float64) -> float:
     centred = [draws[defined] - draws[defined].mean() for draws in (first, second) if defined.any()]
     norm = math.sqrt(math.prod(float(draws @ draws) for draws in centred))  # exact for equal draws
     return min(1.0, float(centred[0] @ centred[1]) / norm) if centred and norm else 0.0
+
+
+def correlations(figures: Sequence[Float64]) -> Float64:
+    """Return the correlations (k, k) of k figures over their draws, 0 as in `correlation`, 1 with themselves."""
+    draws = np.ma.masked_invalid(figures)
+    centred = np.ma.filled(draws - draws.mean(axis=1, keepdims=True), 0.0)
+    norms = np.sqrt((centred**2).sum(axis=1, keepdims=True))
+    units = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > 0)
+    matrix = units @ units.T
+    np.fill_diagonal(matrix, 1.0)
+    return np.asarray(matrix)
 
 
 def pseudo_variance(first: Smoothed, second: Smoothed, shared: float) -> float:

@@ -39,7 +39,7 @@ def with_slashes(name: str) -> str:
 
 def path_parts(name: str) -> Parts:
     """Return the parts of a path of any system, without a root, in one form of accents."""
-    return tuple(part for part in with_slashes(composed(name)).split("/") if part not in ("", "."))
+    return tuple(folder for folder in with_slashes(composed(name)).split("/") if folder not in ("", "."))
 
 
 def with_originals(names: Iterable[str]) -> tuple[str, ...]:
@@ -82,8 +82,8 @@ class NameIndex(Generic[T]):
 
     def meant(self, name: str) -> list[T]:
         """Return the values that a name means, in the order of the entries."""
-        found = (level.get(form(name)) for level, form in zip(self._levels, _FORMS, strict=True))
-        return next((values for values in found if values), [])
+        meanings = (level.get(form(name)) for level, form in zip(self._levels, _FORMS, strict=True))
+        return next((values for values in meanings if values), [])
 
 
 def common_folders(name: Sequence[str], path: Sequence[str]) -> tuple[int, int]:

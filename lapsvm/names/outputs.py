@@ -45,19 +45,19 @@ class OutputNames:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def new(self, place: PurePath, suffixes: Sequence[str]) -> list[PurePath]:
-        """Return the paths of a group of files that has not been named yet: a place, a number if needed, and a suffix.
+    def new(self, path: PurePath, suffixes: Sequence[str]) -> list[PurePath]:
+        """Return the paths of a group of files that has not been named yet: a path, a number if needed, and a suffix.
 
         Parameters
         ----------
-        place : PurePath
+        path : PurePath
             Relative, without suffix.
         suffixes : sequence of str
             One for each file of the group.
         """
-        folders = [cut(allowed(part), LONGEST) for part in place.parts[:-1]]
+        folders = [cut(allowed(folder), LONGEST) for folder in path.parts[:-1]]
         room = LONGEST - max(map(n_bytes, suffixes))
-        for stem in _numbered(place.name, room):
+        for stem in _numbered(path.name, room):
             paths = [PurePath(*folders, stem + suffix) for suffix in suffixes]
             keys = {folded(str(path)) for path in paths}
             if self._taken.isdisjoint(keys):

@@ -66,11 +66,11 @@ def _found(expression: str, names: tuple[str, ...], what: str) -> tuple[str, ...
     line = [sys.executable, "-I", "-S", "-c", _SEARCH]
     try:
         done = run(line, input=request.encode(), stdout=PIPE, stderr=DEVNULL, timeout=seconds, check=True)  # noqa: S603
-        found: list[str] = json.loads(done.stdout)
+        matches: list[str] = json.loads(done.stdout)
     except TimeoutExpired:
         rule = f"must find its matches in {len(names):,} names within {seconds:.0f} seconds, got {expression!r}"
         advice = "repeats inside of repeats, as in '(.*)+', and many repeats in a row take too long"
         raise OptionError(f"{what} {rule}; {advice}.") from None
     except (OSError, ValueError, SubprocessError) as error:
         raise OptionError(f"{what} finds nothing, because the process that searches fails: {error}.") from None
-    return tuple(found)
+    return tuple(matches)

@@ -26,9 +26,9 @@ class OwnSource(OwnObject):
             If its regions are no finite boxes (m, 4).
         """
         with running(self._point):
-            found = self._made.regions(pixels)
+            regions = self._made.regions(pixels)
         name = f"regions of objectness {self._point.name!r}"
-        boxes = as_boxes(found, name)
+        boxes = as_boxes(regions, name)
         check_finite(name, boxes)
         return boxes
 

@@ -67,8 +67,8 @@ def described(content: bytes) -> str:
     if not head:
         return "an empty file; write or copy it again"
     start = head.removeprefix(BOM_UTF8).lstrip().lower()
-    if found := next((kind for mark, kind in _TEXT_STARTS if start.startswith(mark)), ""):
-        return found
+    if kind_name := next((kind for mark, kind in _TEXT_STARTS if start.startswith(mark)), ""):
+        return kind_name
     return _described_bytes(content, head) if _CONTROL.search(head) else ""
 
 
@@ -82,8 +82,8 @@ def _described_bytes(content: bytes, head: bytes) -> str:
         return f"a tar archive; {_UNPACK}"
     if _PICKLE.match(head):
         return "a Python pickle, which could run code and is not read; save its content in the wanted format"
-    if found := next((kind for mark, kind in _STARTS if head.startswith(mark)), ""):
-        return found
+    if kind_name := next((kind for mark, kind in _STARTS if head.startswith(mark)), ""):
+        return kind_name
     even, odd = head[:8:2], head[1:8:2]
     is_wide = bool(odd) and ((all(even) and not any(odd)) or (all(odd) and not any(even)))  # a zero beside each letter
     return WIDE if is_wide or head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
@@ -110,7 +110,7 @@ def described_json(text: str) -> str:
     return described(text[:HEAD].encode("utf-8", "surrogatepass"))
 
 
-def refusal(where: str, form: str, content: bytes | None, otherwise: str, own: tuple[str, ...] = ()) -> str:
+def refusal(where: str, form: str, content: bytes | None, otherwise: str, readable: tuple[str, ...] = ()) -> str:
     """Return the sentence of a reader that a file is of another kind, with what to do; else what the reader says.
 
     Parameters
@@ -121,7 +121,7 @@ def refusal(where: str, form: str, content: bytes | None, otherwise: str, own: t
         The file's beginning; None where it is not known.
     otherwise : str
         The sentence for a file of no known kind.
-    own : tuple of str
+    readable : tuple of str
         The beginnings of kinds that the reader takes, which are damaged then.
     """
     if content is None:
@@ -129,7 +129,7 @@ def refusal(where: str, form: str, content: bytes | None, otherwise: str, own: t
     kind = described(content)
     if not kind and content.lstrip()[:1] in (b"{", b"[") and not form.startswith(JSON) and not _CONTROL.search(content):
         kind = f"{JSON}; export it in the wanted format"
-    return f"{where} must be {form}, got {kind}." if kind and not kind.startswith(own or "-") else otherwise
+    return f"{where} must be {form}, got {kind}." if kind and not kind.startswith(readable or "-") else otherwise
 
 
 def beginning(path: str | Path) -> bytes | None:

@@ -22,6 +22,7 @@ SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
 CODE = ("lapsvm", "pipelines", "datasets", "cython_ext", "benchmarks", "examples", "tests")
 CODE_SUFFIXES = {".py", ".pyx", ".pyi", ".pxd", ".h", ".html", ".js", ".css"}
 NAMES_OF_OTHERS = {
+    "open_mine",
     "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT",
     "TestPersistenceLoss",  # that a reader writes
     "accuracy_score",

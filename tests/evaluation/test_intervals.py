@@ -14,6 +14,7 @@ from lapsvm.evaluation.intervals import (
     LEVEL,
     clopper_pearson,
     correlation,
+    correlations,
     difference_interval,
     draws_variance,
     effective_groups,
@@ -135,13 +136,16 @@ def test_shares_have_the_exact_interval_and_draws_for_means_and_differences():
     figure = share_figure(hits, Draws.of(ids(30), 0))
     assert figure.interval == clopper_pearson(24, 30)
     mean = mean_figure([figure, figure]).interval
-    assert mean == pytest.approx(tuple(binomtest(24, 30).proportion_ci(LEVEL, "wilson")), abs=0.02)
+    assert mean == pytest.approx(tuple(binomtest(24, 30).proportion_ci(LEVEL, "wilson")), abs=0.03)
     assert share_figure(ClassHits((), np.zeros(0, bool)), Draws.of(ids(3), 0)).interval is None
 
 
 def test_correlation_is_that_of_numpy_over_draws_that_both_have():
     first, second = RNG.standard_normal((2, 50))
     assert correlation(first, second) == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert correlations([first, second, np.ones(50)]) == pytest.approx(
+        np.array([[1, correlation(first, second), 0], [correlation(first, second), 1, 0], [0, 0, 1]])
+    )
     first[3] = np.nan
     assert correlation(first, second) == pytest.approx(np.corrcoef(np.delete(first, 3), np.delete(second, 3))[0, 1])
     assert correlation(np.ones(5), second[:5]) == correlation(np.full(5, np.nan), second[:5]) == 0

@@ -88,7 +88,7 @@ def _file_stems(ids: Mapping[str, str]) -> dict[str, str]:
     """Return picture name -> id with which every system takes the names of its files, and takes no two for one."""
     names = OutputNames()
     suffixes = {name: PurePosixPath(name).suffix for name in ids}
-    return {name: names.new(PurePosixPath(one), [".xml", suffixes[name]])[0].stem for name, one in ids.items()}
+    return {name: names.new(PurePosixPath(stem), [".xml", suffixes[name]])[0].stem for name, stem in ids.items()}
 
 
 def voc_corners(boxes: Float64) -> list[list[int]]:

@@ -66,8 +66,8 @@ def read_state_dict(torch: Any, path: str, content: bytes) -> dict[str, Any]:
                 state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # of any kind: what is not a state dict may lead its reader anywhere
         otherwise = f"weights {path} are no state dict that can be read: {_first_line(error)}."
-        own = ("a checkpoint of torch", "a Python pickle")
-        raise DataError(refusal(f"weights {path}", "a state dict of tensors", content, otherwise, own)) from error
+        readable = ("a checkpoint of torch", "a Python pickle")
+        raise DataError(refusal(f"weights {path}", "a state dict of tensors", content, otherwise, readable)) from error
     if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise DataError(f"weights {path} must be a state dict, names with tensors, got {type(state).__name__}.")
     return dict(state)

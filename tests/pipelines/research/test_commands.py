@@ -27,7 +27,7 @@ ELSEWHERE = {  # command -> the test that calls it
     "recipes/drawn_defects.py": "datasets/test_drawn_defects.py",
     "recipes/false_alarms.py": "pipelines/research/test_false_alarms.py",
     "recipes/table.py": "pipelines/research/test_recipe_variants.py",
-}
+}  # fmt: skip
 TINY = ["--extractor", "hog", "--windows", "grid", "--max-windows", "30", "--C", "1", "--folds", "2", "--refine", "0"]
 
 
@@ -252,8 +252,7 @@ def test_interval_coverage(script, rows, finished):
     found = rows(module, finished, "--quick")
     assert {"development sets", "a share", "mean share", "difference of shares", "ap area"} <= found.keys()
     assert {"image auroc, 50% positive", "mean image ap, 20% positive", "image auroc, unequal groups"} <= found.keys()
-    titles = ("correlation", "figure", "in groups")
-    cells = [cell for name, row in found.items() if name not in titles for cell in row[1:] if cell]
+    cells = [cell for row in found.values() for cell in row[1:] if "," in cell]
     assert all(0 <= float(cell.split(" ")[0]) <= 1 for cell in cells)
 
 
