@@ -14,8 +14,8 @@ from lapsvm.pipelines.commands.verbs import main as lapsvm
 from PIL import Image
 from sklearn.datasets import dump_svmlight_file
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-LIST = BENCHMARKS / "README.md"
+from .pages import BENCHMARKS, LIST, assert_one_table_changed, page_of, rows_of
+
 ELSEWHERE = {  # command -> the test that calls it
     "deep/frozen_features.py": "nn/test_frozen_features.py",
     "defects/how_far.py": "pipelines/research/test_defects.py",
@@ -75,29 +75,6 @@ def rows(capsys, tmp_path):
         return rows_of(printed)
 
     return run
-
-
-def page_of(command):
-    """Return the page that the list of commands names for one."""
-    name = command.resolve().relative_to(BENCHMARKS).as_posix()
-    (link,) = re.findall(rf"^\| `{name}` \| .* \| \[\w+\]\(([^)#]+)", LIST.read_text("utf-8"), re.MULTILINE)
-    return BENCHMARKS / link
-
-
-def assert_one_table_changed(page, copy, printed):
-    """Raise unless one table of a page became one that was printed, under the same titles."""
-    before, after = (re.split(r"((?:^\|.*\n)+)", path.read_text("utf-8"), flags=re.MULTILINE) for path in (page, copy))
-    ((old, new),) = ((old, new) for old, new in zip(before, after, strict=True) if old != new)
-    assert new in printed
-    old, new = (text.splitlines()[0].replace(" ", "") for text in (old, new))
-    assert old == new
-
-
-def rows_of(text):
-    """Return first cell -> cells of the rows that are no rules."""
-    lines = [line for line in text.splitlines() if line.startswith("|") and not re.fullmatch(r"[|:\- ]+", line)]
-    cells = ([cell.strip() for cell in line[1:].rstrip("|").split(" | ")] for line in lines)
-    return {row[0]: row for row in cells}
 
 
 def test_random_labels_of_a_normal_map_have_a_row_for_each_source(script, rows):
