@@ -120,7 +120,7 @@ def test_a_provider_that_cannot_start_leaves_the_processor(path, monkeypatch):
 
 def test_a_damaged_network_is_refused_with_the_processors_sentence(tmp_path, monkeypatch):
     (tmp_path / "net.onnx").write_bytes(b"")
-    with pytest.raises(DataError, match="is no ONNX file that can be read") as here:
+    with pytest.raises(DataError, match="must be an ONNX file, got an empty file") as here:
         open_extractor(f"onnx:{tmp_path}/net.onnx", device="cpu")
     Sessions(monkeypatch, WITH_CUDA)
     with pytest.raises(DataError) as there:
