@@ -111,8 +111,8 @@ def _tasks(
 def _results(
     cluster: Cluster, work: Callable[[ShardTask], Result], tasks: Sequence[ShardTask]
 ) -> Generator[tuple[ShardTask, Result], None, None]:
-    """Return the tasks with their results."""
-    return prefetched(cluster, work, tasks, PREFETCHED * sum(cluster.workers().values()))
+    """Return the tasks with their results; ClusterError if there is no worker, and none comes for long."""
+    return prefetched(cluster, work, tasks, PREFETCHED * sum(cluster.wait_for_workers().values()))
 
 
 def make_shard(task: ShardTask) -> tuple[str, int]:

@@ -20,14 +20,14 @@ Result = TypeVar("Result")
 def prefetched(
     pool: Any, work: Callable[[Item], Result], items: Iterable[Item], count: int
 ) -> Generator[tuple[Item, Result], None, None]:
-    """Yield every item with its result in the items' order; at most `count` are started before the first is taken.
+    """Yield every item with its result in the items' order; at most `count`, and one, are started before it is taken.
 
     `pool` is an executor of threads, or a cluster: ``submit(work, item)`` returns a future. What has not started when
     the caller stops, or when an item fails, is cancelled.
     """
     remaining, pending = iter(items), deque[tuple[Item, Any]]()
     try:
-        for item in islice(remaining, count):
+        for item in islice(remaining, max(1, count)):
             pending.append((item, pool.submit(work, item)))
         while pending:
             item, future = pending.popleft()

@@ -13,7 +13,7 @@ from typing import Any
 from lapsvm.arrays import Array, Float32
 from lapsvm.detection.onnx_file.assembly import load_onnx
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
-from lapsvm.errors import DataError, import_optional, one_line
+from lapsvm.errors import DataError, LapsvmError, import_optional, one_line
 from lapsvm.features.extractors.maps.letterbox import network_size
 from lapsvm.features.extractors.networks import load_runtime
 from lapsvm.features.extractors.picture import Colours, resized
@@ -56,6 +56,8 @@ def quantised_network(network: bytes, name: str, content: FileContent, pictures:
                 model, to, _reader(tools, batches), quant_format=tools.QuantFormat.QDQ, per_channel=True,
                 activation_type=tools.QuantType.QUInt8, weight_type=tools.QuantType.QInt8, nodes_to_exclude=first,
             )  # fmt: skip
+        except LapsvmError:  # of the pictures
+            raise
         except Exception as error:  # noqa: BLE001 - its exceptions share no other base
             raise DataError(f"network {name} cannot be computed in int8: {one_line(error)}.") from None
         return to.read_bytes()

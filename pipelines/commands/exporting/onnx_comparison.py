@@ -7,7 +7,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.boxes import iou
-from lapsvm.catalog import ImageRecord
+from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.detection import Predictor, score_many
 from lapsvm.detection.onnx_file import OnnxDetector
 from lapsvm.detection.picture_scores import detect_windows
@@ -50,7 +50,7 @@ class Compared:
 
 
 def compare_picture(
-    predictor: Predictor, files: tuple[OnnxDetector, OnnxDetector], record: ImageRecord, *, equal: bool
+    predictor: Predictor, files: tuple[OnnxDetector, OnnxDetector], shown: tuple[ImageRecord, Pixels], *, equal: bool
 ) -> Compared:
     """Return a picture's detections by the run and by the first file; the second one scores given windows.
 
@@ -59,8 +59,7 @@ def compare_picture(
     DataError
         If `equal` is asked for and the scores of the same windows differ by more than `_TOLERANCE`.
     """
-    detector, scorer = files
-    pixels = record.pixels()
+    (detector, scorer), (record, pixels) = files, shown
     windows = predictor.propose(pixels)
     picture = prepare_windows(pixels, windows, predictor.windows.max_side, predictor.extractor)
     scores = score_many(predictor.detectors, picture.features())

@@ -8,14 +8,11 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import FORMAT, INPUTS, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
 from lapsvm.detection.onnx_file.quantisation import quantised_network
-from lapsvm.errors import OptionError, SettingsError
+from lapsvm.errors import DataError, OptionError, SettingsError
 from lapsvm.features import recorded_description
 from lapsvm.features.extractors.efficientnet import KIND
 from lapsvm.features.extractors.efficientnet.extractor import PACKAGE, network_file
@@ -27,12 +24,12 @@ from ...cli.answer import Outcome
 from ...cli.parsing import check_in_folder
 from ...context import RunContext
 from ...results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
-from ...run.progress import Reporter
 from ...settings.packages import check_packages
 from . import onnx_precision
 from .annotations import checked_set
 from .onnx_comparison import COMPARED, EQUAL, Compared, compare_picture, summary
 from .onnx_precision import FLOAT32, INT8
+from .shown_pictures import readable, spread, telling
 
 _Parts = tuple[FileContent, bytes, str, dict[str, str]]
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
@@ -62,19 +59,19 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     network, name = _network(predictor, context.settings.features.extractors)
     parts = _content(predictor), network, name, _metadata(predictor, network, name)
     inputs = options["inputs"] or INPUTS[0]
-    content, pictures = detector_file(*parts, inputs), context.data.records[chosen_set]
+    content = detector_file(*parts, inputs)
     classes = [detector.class_name for detector in predictor.detectors]
     figures: dict[str, Any] = {"classes": classes, "compared": []}
     if not options["no_comparison"]:
         scorer = content if inputs == "all" else detector_file(*parts, "all")
-        compared = _compared(predictor, (content, scorer), pictures, reporter)
+        compared = _compared(context, predictor, (content, scorer), chosen_set)
         figures["compared"] = list(summary(compared, classes, known))
         for line in figures["compared"]:
             reporter.say(line)
     if precision == INT8:
         before, content = content, _in_int8(context, parts, inputs)
         if not options["no_comparison"]:
-            figures["precision"] = _precision_figures(classes, (before, content), pictures, known, reporter)
+            figures["precision"] = _precision_figures(context, classes, (before, content), chosen_set, known)
     if options["no_comparison"]:
         OnnxDetector(content)  # can be read
         reporter.say("the file is not compared with the run (--no-comparison)")
@@ -83,24 +80,28 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     return Outcome({"detector": to}, figures)
 
 
-def _compared(
-    predictor: Predictor, files: tuple[bytes, bytes], records: Sequence[ImageRecord], reporter: Reporter
-) -> list[Compared]:
-    """Return pictures' detections by the run and by a file; the second file scores given windows."""
+def _compared(context: RunContext, predictor: Predictor, files: tuple[bytes, bytes], chosen_set: str) -> list[Compared]:
+    """Return pictures' detections by the run and by a file; the second file scores given windows.
+
+    Raises DataError if no picture of the set can be read.
+    """
     detectors = OnnxDetector(files[0]), OnnxDetector(files[1])
-    pictures, compared = _spread(records, COMPARED), []
-    with reporter.bar("compare", len(pictures), "pictures") as bar:
-        for number, record in enumerate(pictures):
-            is_equal = number % (COMPARED // EQUAL) == 0
-            compared.append(compare_picture(predictor, detectors, record, equal=is_equal))
+    pictures, compared = spread(context.data.records[chosen_set], COMPARED), list[Compared]()
+    with context.reporter.bar("compare", len(pictures), "pictures") as bar:
+        for record, pixels in readable(pictures, skip_bad=context.settings.data.skip_bad):
+            is_equal = len(compared) % (COMPARED // EQUAL) == 0
+            compared.append(compare_picture(predictor, detectors, (record, pixels), equal=is_equal))
             bar.step()
+    if not compared:
+        raise DataError(f"the file is compared on pictures of set {chosen_set!r}, but none of them can be read.")
     return compared
 
 
 def _in_int8(context: RunContext, parts: _Parts, inputs: str) -> bytes:
     """Return the file with its network in int8."""
     content, network, name, described = parts
-    taught = _spread(context.data.records[context.settings.data.train_set], onnx_precision.CALIBRATED)
+    data = context.settings.data
+    taught = telling(context.data.records[data.train_set], onnx_precision.CALIBRATED, skip_bad=data.skip_bad)
     context.reporter.say(
         f"int8: the ranges between the network's layers are measured on {len(taught)} training pictures"
     )
@@ -109,27 +110,23 @@ def _in_int8(context: RunContext, parts: _Parts, inputs: str) -> bytes:
 
 
 def _precision_figures(
+    context: RunContext,
     classes: Sequence[str],
     files: tuple[bytes, bytes],
-    records: Sequence[ImageRecord],
+    chosen_set: str,
     known: AnnotatedBoxes | None,
-    reporter: Reporter,
 ) -> dict[str, dict[str, float]]:
     """Return how a file in int8 compares with the one in float32, and report it."""
-    pictures = _spread(records, onnx_precision.COMPARED)
-    compared, timed = onnx_precision.compare_precisions(files, pictures, reporter)
+    pictures = spread(context.data.records[chosen_set], onnx_precision.COMPARED)
+    shown = readable(pictures, skip_bad=context.settings.data.skip_bad)
+    with context.reporter.bar("compare int8", len(pictures), "pictures") as bar:
+        compared, timed = onnx_precision.compare_precisions(files, shown, bar.step)
     has_boxes = known if known is not None and known.pictures else None
     sizes = len(files[0]), len(files[1])
     figures = onnx_precision.precision_figures(compared, timed, sizes, classes, has_boxes)
     for line in onnx_precision.precision_lines(figures, len(compared)):
-        reporter.say(line)
+        context.reporter.say(line)
     return figures
-
-
-def _spread(records: Sequence[ImageRecord], count: int) -> list[ImageRecord]:
-    """Return so many pictures of a set, evenly spread over it."""
-    places = np.unique(np.linspace(0, len(records) - 1, min(count, len(records))).round().astype(int))
-    return [records[index] for index in places]
 
 
 def _network(predictor: Predictor, texts: Sequence[str]) -> tuple[bytes, str]:

@@ -1,17 +1,16 @@
 """An exported file in int8 beside the one in float32: AP, time and size of both."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.catalog import ImageRecord
+from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.detection.onnx_file import OnnxDetector
 
 from ...results.known_boxes import AnnotatedBoxes
-from ...run.progress import Reporter
 from .onnx_comparison import Compared, Found, agreement, average_precisions
 
 FLOAT32, INT8 = "float32", "int8"
@@ -49,16 +48,14 @@ class Timed:
 
 
 def compare_precisions(
-    files: tuple[bytes, bytes], records: Sequence[ImageRecord], reporter: Reporter
+    files: tuple[bytes, bytes], pictures: Iterable[tuple[ImageRecord, Pixels]], step: Callable[[], None]
 ) -> tuple[list[Compared], tuple[Timed, Timed]]:
     """Return the detections of a file in float32 and one in int8 in pictures, and both with their times."""
     before, after = (Timed(OnnxDetector(content)) for content in files)
     compared = []
-    with reporter.bar("compare int8", len(records), "pictures") as bar:
-        for record in records:
-            pixels = record.pixels()
-            compared.append(Compared(record, before(pixels), after(pixels), float("nan")))
-            bar.step()
+    for record, pixels in pictures:
+        compared.append(Compared(record, before(pixels), after(pixels), float("nan")))
+        step()
     return compared, (before, after)
 
 

@@ -8,7 +8,7 @@ import pytest
 from lapsvm.detection import Detector
 from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes
 from lapsvm.detection.onnx_file.quantisation import FLOAT_LAYERS, network_inputs, quantised_network
-from lapsvm.errors import DataError
+from lapsvm.errors import DataError, ImageError
 from lapsvm.features import open_extractor
 from lapsvm.settings import DetectSettings
 
@@ -110,6 +110,28 @@ def test_maps_of_many_channels_are_pooled_in_8_bits_where_that_is_asked_for(tmp_
     scores = [OnnxDetector(file).window_scores(PICTURES[3], windows) for file in files]
     np.testing.assert_array_equal(scores[3], scores[0])
     np.testing.assert_allclose(scores[2], scores[1], atol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 200, 3), (3000, 1, 3), (90, 120, 3)])
+def test_one_picture_of_any_shape_gives_a_network_that_sees_others(network, shape):
+    _, content = content_of(network)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    small = quantised_network(network.read_bytes(), "deep", content, [pixels])
+    for seen in (pixels, PICTURES[0]):
+        (batch,) = network_inputs(seen, content)
+        found = maps_of(small, batch)
+        assert found.shape == maps_of(network.read_bytes(), batch).shape
+        assert np.isfinite(found).all()
+
+
+def test_a_picture_that_cannot_be_read_is_named_and_not_the_network(network):
+    def pictures():
+        yield PICTURES[0]
+        raise ImageError("picture a.jpg cannot be read whole: it is cut.")
+
+    _, content = content_of(network)
+    with pytest.raises(ImageError, match=r"^picture a\.jpg cannot be read whole"):
+        quantised_network(network.read_bytes(), "deep", content, pictures())
 
 
 def test_a_network_that_cannot_be_quantised_is_one_sentence(network):

@@ -1,6 +1,7 @@
 """`lapsvm export --format onnx`: the detectors of a run as one file."""
 
 import json
+import shutil
 import warnings
 from types import SimpleNamespace
 
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.commands.exporting.onnx_comparison import Compared, summary
 from lapsvm.pipelines.commands.exporting.onnx_precision import precision_figures, precision_lines
+from lapsvm.pipelines.commands.exporting.shown_pictures import telling
 from lapsvm.pipelines.commands.verbs import main
+from PIL import Image
 
-from lapsvm.catalog import GroundTruth, open_dataset, read_image
+from lapsvm.catalog import GroundTruth, ImageRecord, open_dataset, read_image
 from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import OnnxDetector
+from lapsvm.errors import DataError, ImageError
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
@@ -130,6 +134,69 @@ def test_a_file_without_comparison_is_that_with_one(command, of_network, tmp_pat
     assert json.loads(result.out)["figures"] == {"classes": ["six", "three"], "compared": []}
     assert "the file is not compared with the run (--no-comparison)" in result.err
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "compared.onnx").read_bytes()
+
+
+ODD = {
+    "1x1.png": np.full((1, 1, 3), 90, np.uint8),
+    "black.png": np.zeros((40, 60), np.uint8),
+    "grey.png": np.arange(256, dtype=np.uint8).reshape(16, 16),
+    "deep.png": np.random.default_rng(1).integers(0, 65536, (40, 50), dtype=np.uint16),
+    "alpha.png": np.random.default_rng(2).integers(0, 256, (40, 50, 4), dtype=np.uint8),
+    "clear.png": np.full((30, 30, 4), [9, 9, 9, 0], np.uint8),
+    "cut.png": None,
+}
+
+
+@pytest.fixture
+def odd_records(tmp_path):
+    """Pictures of odd kinds, as records of a set; the last one cannot be read."""
+    for name, pixels in ODD.items():
+        if pixels is None:
+            (tmp_path / name).write_bytes((tmp_path / "deep.png").read_bytes()[:200])
+        else:
+            Image.fromarray(pixels).save(tmp_path / name)
+    return [ImageRecord(name, tmp_path / name) for name in ODD]
+
+
+def test_pictures_that_show_nothing_or_cannot_be_read_teach_no_ranges(odd_records):
+    found = telling(odd_records, 12, skip_bad=True)
+    assert [record.id for record in found] == ["grey.png", "deep.png", "alpha.png"]
+    assert len(telling(odd_records, 1, skip_bad=True)) == 1
+    with pytest.raises(ImageError, match=r"cut\.png"):
+        telling(odd_records, 12, skip_bad=False)
+    nothing = [record for record in odd_records if record.id in ("1x1.png", "black.png", "clear.png")]
+    with pytest.raises(
+        DataError, match=r"^int8 needs a training picture that is not of one colour, got none among 3\.$"
+    ):
+        telling(nothing, 12, skip_bad=True)
+
+
+@pytest.mark.slow
+def test_a_run_of_odd_pictures_becomes_a_file_in_int8(command, network, odd_records, tmp_path):
+    shutil.copytree(odd_records[0].path.parent, tmp_path / "data" / "odd")
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        (tmp_path / "data" / "plain").mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 99, (40, 50, 3), dtype=np.uint8)).save(tmp_path / f"data/plain/{number}.png")
+    run = ["run", "--data", "folder", "--root", tmp_path / "data", "--out", tmp_path / "RUN", "--skip-bad", "--quiet"]
+    more = ["--extractor", f"onnx:{network}?size=96", "--recipe", "plain", "--windows", "grid", "--max-windows", "20"]
+    assert command(*run, *more, "--C", "1").status == 0
+    export = [
+        "export",
+        "--out",
+        tmp_path / "RUN",
+        "--format",
+        "onnx",
+        "--precision",
+        "int8",
+        "--to",
+        tmp_path / "a.onnx",
+    ]
+    result = command(*export)
+    assert result.status == 0, result.err
+    assert "measured on 9 training pictures" in result.err
+    detector = OnnxDetector((tmp_path / "a.onnx").read_bytes())
+    assert all(np.isfinite(scores).all() for _, scores in detector.detect(read_image(odd_records[2].path)))
 
 
 @pytest.mark.parametrize(("agreeing", "differing", "advised"), [(99, 1, False), (8, 2, True)])

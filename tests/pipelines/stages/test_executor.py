@@ -2,10 +2,13 @@
 
 import json
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -64,6 +67,83 @@ def test_extraction_survives_a_worker_that_is_killed(
     assert killer.wait() == 0
     assert result.status == 0, result.err
     assert made(out, "shards/*/*") == made(finished, "shards/*/*")
+
+
+class Processes:
+    """A scheduler and workers as separate commands, which can be killed."""
+
+    def __init__(self):
+        self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", stderr=subprocess.PIPE)
+        lines = iter(self.scheduler.stderr.readline, "")
+        self.address = next(match[1] for line in lines if (match := re.search(r"Scheduler at:\s+(tcp://\S+)", line)))
+        threading.Thread(target=self.scheduler.stderr.read, daemon=True).start()
+        self.workers = [self._worker(), self._worker()]
+
+    def _start(self, name, *options, stderr=subprocess.DEVNULL):
+        line = [sys.executable, "-m", f"distributed.cli.dask_{name}", *options, "--no-dashboard"]
+        return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=stderr, text=True)
+
+    def _worker(self):
+        return self._start("worker", self.address, "--no-nanny", "--nthreads", "1", "--memory-limit", "0")
+
+    def replace_worker(self, number):
+        """Kill a worker, and start another one."""
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.workers[number] = self._worker()
+
+    def end(self):
+        """Kill all."""
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def processes():
+    """A scheduler and two workers of their own."""
+    started = Processes()
+    yield started
+    started.end()
+
+
+@pytest.mark.slow
+def test_a_run_whose_workers_are_killed_again_and_again_makes_the_same_bytes(
+    processes, digits, finished, tmp_path, made, fast
+):
+    out, chance = tmp_path / "RUN", random.Random(1)  # noqa: S311
+    arguments = ["run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast]
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments), "--executor", f"dask:{processes.address}"]
+    begun, kills = subprocess.Popen(line, stderr=subprocess.PIPE, text=True), 0
+    while begun.poll() is None:
+        if not (out / "run.toml").exists():  # the first worker is awaited for ten seconds alone
+            time.sleep(0.05)
+            continue
+        processes.replace_worker(chance.randrange(2))
+        kills += 1
+        time.sleep(chance.uniform(2, 5))
+    assert (begun.returncode, begun.communicate()[1]) == (0, "")
+    assert kills > 1
+    assert made(out) == made(finished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", ["run.toml", "training/*"])
+def test_a_run_whose_scheduler_is_killed_says_a_line_and_continues(
+    processes, digits, finished, tmp_path, made, fast, sign, command
+):
+    out = tmp_path / "RUN"
+    arguments = ["run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast]
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments), "--executor", f"dask:{processes.address}"]
+    begun = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    while begun.poll() is None and not list(out.glob(sign)):
+        time.sleep(0.01)
+    processes.scheduler.kill()
+    _, said = begun.communicate(timeout=120)
+    lost = f"the scheduler at {processes.address} is lost; finished work is kept, and the same command continues."
+    assert (begun.returncode, said) == (2, f"lapsvm: {lost}\n")
+    assert command(*arguments).status == 0
+    assert made(out) == made(finished)
 
 
 @pytest.mark.slow
