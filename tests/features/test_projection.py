@@ -143,7 +143,7 @@ def test_damaged_files_are_refused(tmp_path):
     content = path.read_bytes()
     for end in range(0, len(content), 37):
         path.write_bytes(content[:end])
-        with pytest.raises(ModelFileError, match="is damaged|got an empty file"):
+        with pytest.raises(ModelFileError, match=r"is damaged|got an empty file"):
             load_projection(path, MADE_WITH)
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(ModelFileError, match="is damaged"):
