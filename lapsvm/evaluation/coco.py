@@ -4,12 +4,12 @@ Those are computed by faster-coco-eval (the extra ``coco``).
 """
 
 import logging
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from lapsvm.evaluation.figures import Figure, undefined_figure
 from lapsvm.evaluation.intervals import smoothed
 from lapsvm.evaluation.tables import Row
 
+Record = TypeVar("Record", CocoAnnotation, CocoResult)
 SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels
 _AREAS = {"_small": 32.0**2, "_medium": 96.0**2, "_large": np.inf}
 GROUPS = 40
@@ -56,10 +57,17 @@ def coco_evaluation(
         With an entry for every picture.
     """
     by_name = sorted((name, key) for key, name in truth.categories.items())
-    detections = {
-        name: _detections([result for result in results if result.category_id == key]) for name, key in by_name
-    }
-    return detections, {name: _objects(truth, key) for name, key in by_name}
+    detected, annotated = _by_category(results), _by_category(truth.annotations)
+    detections = {name: _detections(detected.get(key, [])) for name, key in by_name}
+    return detections, {name: _objects(truth, annotated.get(key, [])) for name, key in by_name}
+
+
+def _by_category(records: Iterable[Record]) -> dict[Hashable, list[Record]]:
+    """Return category -> its results or annotations, in their order."""
+    by_category: dict[Hashable, list[Record]] = defaultdict(list)
+    for record in records:
+        by_category[record.category_id].append(record)
+    return by_category
 
 
 def as_coco(
@@ -116,13 +124,13 @@ def _detections(results: Sequence[CocoResult]) -> Detections:
     )
 
 
-def _objects(file: CocoFile, category: Hashable) -> dict[str, GroundTruth]:
-    """Return image id -> objects of one category."""
-    objects: dict[Hashable, list[tuple[object, bool]]] = {key: [] for key in file.file_names}
-    for annotation in file.annotations:
-        if annotation.category_id == category:
-            objects[annotation.image_id].append((annotation.corners, annotation.is_crowd))
-    return {repr(key): GroundTruth.of_objects(rows) for key, rows in objects.items()}
+def _objects(file: CocoFile, annotations: Iterable[CocoAnnotation]) -> dict[str, GroundTruth]:
+    """Return image id -> objects of one category, by its annotations."""
+    objects: dict[Hashable, list[tuple[object, bool]]] = defaultdict(list)
+    for annotation in annotations:
+        objects[annotation.image_id].append((annotation.corners, annotation.is_crowd))
+    nothing = GroundTruth.of_objects([])
+    return {repr(key): GroundTruth.of_objects(objects[key]) if key in objects else nothing for key in file.file_names}
 
 
 def coco_rows(truth: CocoFile, results: Sequence[CocoResult]) -> dict[str, Row]:

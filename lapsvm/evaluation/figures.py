@@ -159,7 +159,8 @@ def detection_figures(
     """Return the detection APs of one class, "ap_11point" and "ap_area", over draws of all pictures."""
     positions = {image: position for position, image in enumerate(draws.ids)}
     images = detections.image_ids.numbers_in(positions)[result.order]
-    npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in draws.ids]
+    objects = [truth[image].difficult for image in draws.ids]
+    npos = [len(difficult) and len(difficult) - int(np.count_nonzero(difficult)) for difficult in objects]
     if result.ap_11point is None or result.ap_area is None:
         return dict.fromkeys(("ap_11point", "ap_area"), undefined_figure(len(draws.counts)))
     points, areas = detection_ap_draws(result.matches.outcome, images, npos, draws.counts)
