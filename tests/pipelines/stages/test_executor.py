@@ -76,7 +76,8 @@ class Processes:
         self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", stderr=subprocess.PIPE)
         lines = iter(self.scheduler.stderr.readline, "")
         self.address = next(match[1] for line in lines if (match := re.search(r"Scheduler at:\s+(tcp://\S+)", line)))
-        threading.Thread(target=self.scheduler.stderr.read, daemon=True).start()
+        self._reader = threading.Thread(target=self.scheduler.stderr.read, daemon=True)
+        self._reader.start()
         self.workers = [self._worker(), self._worker()]
 
     def _start(self, name, *options, stderr=subprocess.DEVNULL):
@@ -97,6 +98,8 @@ class Processes:
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
+        self._reader.join()
+        self.scheduler.stderr.close()
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def check_nothing_is_half_written(run, before, whole):
         ("extract", 0),
         ("extract", 500_000),
         ("train", 0),
-        ("train", 12_000),
+        ("train", 8_000),
         ("detect", 0),
         ("detect", 30_000),
         ("evaluate", 0),
