@@ -3,12 +3,10 @@
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -72,17 +70,17 @@ def test_extraction_survives_a_worker_that_is_killed(
 class Processes:
     """A scheduler and workers as separate commands, which can be killed."""
 
-    def __init__(self):
-        self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", stderr=subprocess.PIPE)
-        lines = iter(self.scheduler.stderr.readline, "")
-        self.address = next(match[1] for line in lines if (match := re.search(r"Scheduler at:\s+(tcp://\S+)", line)))
-        self._reader = threading.Thread(target=self.scheduler.stderr.read, daemon=True)
-        self._reader.start()
+    def __init__(self, folder):
+        file = folder / "scheduler.json"
+        self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", file)
+        while self.scheduler.poll() is None and not (file.exists() and file.read_text().endswith("}")):
+            time.sleep(0.05)
+        self.address = json.loads(file.read_text())["address"]
         self.workers = [self._worker(), self._worker()]
 
-    def _start(self, name, *options, stderr=subprocess.DEVNULL):
-        line = [sys.executable, "-m", f"distributed.cli.dask_{name}", *options, "--no-dashboard"]
-        return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=stderr, text=True)
+    def _start(self, name, *options):
+        line = [sys.executable, "-m", f"distributed.cli.dask_{name}", *map(str, options), "--no-dashboard"]
+        return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def _worker(self):
         return self._start("worker", self.address, "--no-nanny", "--nthreads", "1", "--memory-limit", "0")
@@ -98,14 +96,12 @@ class Processes:
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
-        self._reader.join()
-        self.scheduler.stderr.close()
 
 
 @pytest.fixture
-def processes():
+def processes(tmp_path):
     """A scheduler and two workers of their own."""
-    started = Processes()
+    started = Processes(tmp_path)
     yield started
     started.end()
 
