@@ -120,7 +120,8 @@ def test_broken_annotations_are_told_where_windows_come_from_files(roots, propos
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("boxes.json", "cannot be read as JSON"), ("boxes/000001.xml", "000001.xml must be XML, got JSON")]
+    ("name", "words"),
+    [("boxes.json", "cannot be read as JSON"), ("boxes/000001.xml", "000001.xml must be XML, got JSON")],
 )
 def test_attached_boxes_are_opened_by_evaluation_alone(name, words, finished, digits, tmp_path, command, refused, made):
     broken, runs = tmp_path / name, [tmp_path / "RUN0", tmp_path / "RUN1"]
