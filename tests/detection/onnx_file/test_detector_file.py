@@ -14,7 +14,7 @@ from lapsvm.detection import Detector, score_many
 from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes
 from lapsvm.detection.onnx_file.assembly import EmbeddedNetwork
 from lapsvm.detection.onnx_file.grouping import lattice
-from lapsvm.errors import DataError, LapsvmError, OptionError, ShapeError
+from lapsvm.errors import DataError, InputError, LapsvmError, OptionError, ShapeError
 from lapsvm.features import Concatenation, open_extractor
 from lapsvm.settings import DetectSettings
 
