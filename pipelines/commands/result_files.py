@@ -47,20 +47,16 @@ class ResultFigures:
     table : dict
         As `class_table`, with "intervals".
     figures : mapping of class name to (mapping of measure to Figure)
-    draws : Draws
-        Of all pictures; equal for result files of the same ground truth.
     """
 
     name: str
     table: Table
-    figures: Mapping[str, Mapping[str, Figure]]
-    draws: Draws
+    figures: Figures
 
     @classmethod
-    def of(cls, name: str, ids: Iterable[str], rows: Rows, figures: Figures) -> Self:
-        """Join rows of figures, and the figures with intervals, of the pictures `ids`."""
-        draws = drawn_pictures(ids)
-        return cls(name, {**class_table(*rows), "intervals": intervals_entry(figures, draws)}, figures, draws)
+    def of(cls, name: str, draws: Draws, rows: Rows, figures: Figures) -> Self:
+        """Join rows of figures, and the figures over the draws of all pictures."""
+        return cls(name, {**class_table(*rows), "intervals": intervals_entry(figures, draws)}, figures)
 
 
 def drawn_pictures(ids: Iterable[str]) -> Draws:
@@ -68,9 +64,11 @@ def drawn_pictures(ids: Iterable[str]) -> Draws:
     return Draws.of(sorted(ids), SEED)
 
 
-def voc_columns(detections: Mapping[str, Detections], truth: Truth, iou: float) -> tuple[Mapping[str, Row], Figures]:
+def voc_columns(
+    detections: Mapping[str, Detections], truth: Truth, iou: float, draws: Draws
+) -> tuple[Mapping[str, Row], Figures]:
     """Return the VOC figures of each class, and with what their intervals follow from."""
-    report, draws = evaluate_voc(detections, truth, iou), drawn_pictures(next(iter(truth.values())))
+    report = evaluate_voc(detections, truth, iou)
     figures = {
         name: detection_figures(result, detections[name], truth[name], draws) for name, result in report.classes.items()
     }
@@ -122,8 +120,9 @@ def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: boo
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
-    rows, by_class = voc_columns(detections, truth, iou)
-    figures = ResultFigures.of(str(results), next(iter(truth.values())), [rows], by_class)
+    draws = drawn_pictures(next(iter(truth.values())))
+    rows, by_class = voc_columns(detections, truth, iou, draws)
+    figures = ResultFigures.of(str(results), draws, [rows], by_class)
     sizes = truth.sizes if isinstance(truth, TruthByClass) else {}
     _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), CORNERS))
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
@@ -176,12 +175,13 @@ def coco_figures(
     detections, objects = coco_evaluation(file, rows)
     sizes = {repr(key): size for key, size in file.sizes.items()}
     _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), WIDTHS))
-    columns = [voc_columns(detections, objects, iou)] if "voc" in metrics else []
+    draws = drawn_pictures(map(repr, file.file_names))
+    columns = [voc_columns(detections, objects, iou, draws)] if "voc" in metrics else []
     if "coco" in metrics:
         figures = coco_figures_of(file, rows)
         columns.append(({name: values_of(by_measure) for name, by_measure in figures.items()}, figures))
     joined = {name: dict(chain.from_iterable(of[name].items() for _, of in columns)) for name in detections}
-    return ResultFigures.of(str(results), map(repr, file.file_names), [column for column, _ in columns], joined)
+    return ResultFigures.of(str(results), draws, [column for column, _ in columns], joined)
 
 
 def values_of(figures: Mapping[str, Figure]) -> Row:
