@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from lapsvm.pipelines.commands.verbs import main as lapsvm
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.arrays import Array, Float64

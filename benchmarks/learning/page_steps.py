@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 from lapsvm.pipelines.cli.study import Cell, Into, print_table, study_command
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.stages.report import class_findings, label_counts
 
 from lapsvm.detection import Detector

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from lapsvm.pipelines.cli.study import print_table
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.verdicts.right_boxes import score_evidence, share_interval
 from numpy.typing import NDArray

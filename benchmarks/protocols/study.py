@@ -9,7 +9,7 @@ import numpy as np
 from cell_figures import Figures, image_ap, test_figures, train_figures
 from cells import Cell
 from lapsvm.pipelines.fitting.fit import fit_side_by_side, training_progress
-from lapsvm.pipelines.fitting.fold_models import held_out_folds
+from lapsvm.pipelines.products.fold_models import held_out_folds
 from lapsvm.pipelines.run.dataset import Labels
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.settings.settings import DetectSettings

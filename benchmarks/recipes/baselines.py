@@ -24,9 +24,10 @@ from baseline_learners.options import HEADS, BaselineOptions, Method
 from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.study import Root, study_command
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.fitting.tasks import fit_tasks
 from lapsvm.pipelines.fitting.training_bags import training_bags
-from lapsvm.pipelines.results.detections import detect_set, publish_results, write_temporary_results
+from lapsvm.pipelines.products.detections import detect_set, publish_results, write_temporary_results
+from lapsvm.pipelines.products.models import fit_tasks
+from lapsvm.pipelines.products.projection import projection_of
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
@@ -34,7 +35,6 @@ from lapsvm.pipelines.settings.checks import check_settings
 from lapsvm.pipelines.settings.limits import MAX_SEED
 from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.shards.jobs import copy_shard
-from lapsvm.pipelines.shards.projection import projection_of
 from lapsvm.pipelines.stages.registry import run_stage
 
 from lapsvm.arrays import Float64

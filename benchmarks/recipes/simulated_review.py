@@ -30,7 +30,7 @@ import typer
 from lapsvm.pipelines.cli.parsing import split_names
 from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.review.session import ReviewSession, random_order
 from lapsvm.pipelines.run.folder import RunFolder

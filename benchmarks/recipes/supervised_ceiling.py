@@ -16,7 +16,7 @@ import typer
 from lapsvm.pipelines.cli.study import print_table, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.training_bags import stored_bags
-from lapsvm.pipelines.results.detections import detect_set
+from lapsvm.pipelines.products.detections import detect_set
 from sklearn.svm import LinearSVC
 
 from lapsvm.bags import Bags

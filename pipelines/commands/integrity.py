@@ -11,9 +11,9 @@ from lapsvm.features import load_projection, read_header
 from lapsvm.files import read_regular
 from lapsvm.objectness.normal import read_normal_map
 
-from ..fitting.fold_models import FoldModels
 from ..fitting.history import read_history
-from ..results.held_out import HeldOut
+from ..products.fold_models import FoldModels
+from ..products.held_out import HeldOut
 from ..run.checked_files import file_hash, read_checked, read_json
 from ..run.dataset import moved, open_run_data
 from ..run.folder import STAMP, RunFolder

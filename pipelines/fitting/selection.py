@@ -17,10 +17,10 @@ from lapsvm.bags import Bags
 from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
+from ..products.fold_models import FOLDS_ADVICE, Groups, fold_numbers, held_out_folds
 from ..run.dataset import Labels
 from ..settings.settings import Settings
 from .fit import Constants, FitRequest, Trainer, batches, fit_requests
-from .fold_models import FOLDS_ADVICE, Groups, fold_numbers, held_out_folds
 from .history import history_rows
 
 PERFECT = 0.999  # image-level AP that leaves nothing to choose by

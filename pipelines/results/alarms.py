@@ -17,14 +17,14 @@ from lapsvm.evaluation import Detections, image_auroc, image_average_precision
 from lapsvm.evaluation.figures import Draws, ranking_figures
 
 from ..context import StoredRun
+from ..products.detections import read_detections
+from ..products.detectors import load_detectors
+from ..products.held_out import HeldOut, read_held_out
 from ..run.dataset import has_pictures_of_no_class, positive_pictures
 from ..run.folder import RunFolder
 from ..run.groups import n_groups
 from ..run.progress import Reporter
-from .detections import read_detections
-from .detectors import load_detectors
 from .draws import interval_row
-from .held_out import HeldOut, read_held_out
 from .whole_pictures import NONE, WholePictures
 
 Intervals = dict[str, dict[str, float] | None]

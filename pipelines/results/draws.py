@@ -7,8 +7,8 @@ from lapsvm.evaluation import ClassHits
 from lapsvm.evaluation.figures import Draws, Figure, detection_figures, mean_figure, ranking_figures, share_figure
 from lapsvm.evaluation.intervals import LEVEL
 
+from ..products.held_out import HeldOut
 from .evaluation import SetEvaluation
-from .held_out import HeldOut
 from .known_boxes import Truth
 
 Interval = dict[str, float] | None

@@ -23,8 +23,8 @@ from lapsvm.evaluation import (
 from lapsvm.evaluation.tables import Row
 
 from ..context import StoredRun
+from ..products.detections import read_detections
 from ..run.dataset import has_pictures_of_no_class
-from .detections import read_detections
 from .known_boxes import BoxSource, Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"

@@ -13,12 +13,12 @@ from lapsvm.detection import Detector
 from lapsvm.evaluation import ClassCorLoc, ClassResult, Detections
 from lapsvm.report import Example
 
+from ..fitting.standing_out import counts, recorded
+from ..products.held_out import HeldOut
 from .evaluation import SetEvaluation
-from .held_out import HeldOut
 from .known_boxes import Truth
 from .maps.objectness_maps import ObjectnessMaps
 from .maps.stored_maps import StoredMaps
-from .standing_out import counts, recorded
 
 EXAMPLES = 8
 DIFFERENT = 0.5  # two windows with a smaller IoU are different

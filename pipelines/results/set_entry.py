@@ -29,13 +29,13 @@ from lapsvm.features import ShardSet
 from lapsvm.report.next_steps import is_weak
 
 from ..context import StoredRun
+from ..products.detectors import available_detectors
+from ..products.held_out import HeldOut, read_held_out
 from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
 from .alarms import PictureProbabilities, joined_probabilities, set_probabilities
-from .detectors import available_detectors
 from .draws import held_out_intervals, hit_intervals, set_intervals
 from .evaluation import SetEvaluation
-from .held_out import HeldOut, read_held_out
 from .known_boxes import Truth
 from .pixel_figures import PixelRows, pixel_rows
 

@@ -8,12 +8,12 @@ from typing import Any
 from lapsvm.evaluation.intervals import LEVEL
 
 from ..context import StoredRun
+from ..products.held_out import read_held_out
 from ..run.folder import RunFolder
 from ..verdicts.counting import not_random
 from ..verdicts.reviewed import ReviewedClass, reviewed_by_class
 from ..verdicts.right_boxes import Verified
 from .evaluation import SetEvaluation
-from .held_out import read_held_out
 
 ADVICE = "nothing is known of the boxes yet: look at, or mark, 20"
 

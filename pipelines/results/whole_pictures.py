@@ -13,10 +13,10 @@ from lapsvm.features import ShardSet
 from lapsvm.features.projection import load_projection
 
 from ..context import StoredRun
+from ..products.held_out import HeldOut
+from ..products.shards import finished_shards
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..shards.finished import finished_shards
-from .held_out import HeldOut
 
 Means = Mapping[str, Float64]
 """Picture -> the mean of its windows' features, (d,)."""

@@ -6,7 +6,7 @@ from functools import cached_property
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 
-from ..results.held_out import HeldOut
+from ..products.held_out import HeldOut
 from ..verdicts.counting import decided
 from ..verdicts.right_boxes import Verified
 from ..verdicts.verdict import Verdict

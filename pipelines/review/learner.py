@@ -21,10 +21,10 @@ from ..context import StoredRun, Workspace
 from ..fitting.refining.chains import Chain, TrainedModels
 from ..fitting.refining.loading import LoadedPictures, fold_models
 from ..fitting.refining.refinement import Refinement
-from ..fitting.tasks import FitTask, denied_tasks
-from ..results.detectors import load_detectors, trained_tasks
+from ..products.detectors import load_detectors, trained_tasks
+from ..products.drawn import Drawn, DrawnShard
+from ..products.models import FitTask, denied_tasks
 from ..run.dataset import Labels, label_vector
-from ..shards.drawn import Drawn, DrawnShard
 from ..verdicts.counting import denial
 from ..verdicts.reviewed import ReviewedClass, mended_labels
 from ..verdicts.verdict import Verdict

@@ -20,6 +20,7 @@ from lapsvm.features import Shard, read_shard, settings_difference, write_shard
 from lapsvm.features.shards.shard import OBJECTNESS
 from lapsvm.objectness import ObjectnessSource, picture_objectness
 
+from ..settings.settings import IMPORTED, NO_SOURCE, ObjectnessSettings
 from .windows import pixels_unless_bad
 
 
@@ -77,6 +78,12 @@ def unmeasured_pictures(shard: Shard) -> list[str]:
     """Return the pictures of a shard that have windows, and no objectness of these."""
     pictures = [picture for picture in shard.pictures() if picture.objectness is None]
     return [picture.image_id for picture in pictures if np.shape(picture.boxes)[0]]
+
+
+def is_used(settings: ObjectnessSettings, measured: Mapping[str, Any] | None) -> bool:
+    """Return whether refinement uses objectness, of which shards record what measured it; imported numbers count."""
+    is_wanted = settings.source != NO_SOURCE or (measured or {}).get("kind") == IMPORTED
+    return measured is not None and is_wanted and settings.weight > 0
 
 
 def measure_stored(path: Path, records: Sequence[ImageRecord], request: ObjectnessRequest, skip_bad: bool) -> None:

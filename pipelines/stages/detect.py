@@ -12,8 +12,7 @@ from lapsvm.features import Shard, ShardSet
 from lapsvm.settings import DetectSettings
 
 from ..context import RunContext
-from ..fitting.tasks import stored_detector
-from ..results.detections import (
+from ..products.detections import (
     detect_set,
     detection_stamp,
     is_current,
@@ -21,9 +20,10 @@ from ..results.detections import (
     remove_temporary_files,
     write_temporary_results,
 )
-from ..results.detectors import load_detectors
+from ..products.detectors import load_detectors
+from ..products.models import stored_detector
+from ..products.shards import finished_shards
 from ..run.folder import RunFolder, Timing, measured
-from ..shards.finished import finished_shards
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from lapsvm.objectness import NormalMap, open_objectness
 
 from ..context import RunContext
 from ..fitting.refining.prior import check_classes
+from ..products.projection import NewProjection, kept_bytes, open_run_extractor
 from ..run.dataset import positive_pictures
 from ..run.folder import RunFolder
 from ..settings.settings import FILE, IMPORTED, NORMAL
@@ -19,7 +20,6 @@ from ..shards.extraction import KeptPictures, SetExtraction
 from ..shards.forecast import Forecast, projected_dim
 from ..shards.normal import check_normal, run_normal_map
 from ..shards.objectness import NO_OBJECTNESS, ObjectnessRequest
-from ..shards.projection import NewProjection, kept_bytes, open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
 from .data_checks.sides import check_sizes, fitted_to
 from .shard_sets import claim_shards, make_set, measure_stored

@@ -16,13 +16,13 @@ from ..fitting.refining.loading import LoadedPictures, fold_models
 from ..fitting.refining.pictures import StoredPictures
 from ..fitting.refining.prior import check_classes
 from ..fitting.refining.refinement import Refined, Refinement
-from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance
-from ..results.detectors import final_task, load_detectors, trained_tasks
-from ..results.held_out import ScoredPictures, calibrated, is_complete
+from ..products.detectors import final_task, load_detectors, trained_tasks
+from ..products.drawn import DrawnShard
+from ..products.held_out import ScoredPictures, calibrated, is_complete
+from ..products.models import FitTask, fitted_detector, has_other_verdicts, stored_provenance
+from ..products.projection import projection_of
+from ..products.shards import finished_shards
 from ..settings.limits import unmet
-from ..shards.drawn import DrawnShard
-from ..shards.finished import finished_shards
-from ..shards.projection import projection_of
 
 
 def run(context: RunContext) -> None:

@@ -9,8 +9,8 @@ from lapsvm.features import open_shards
 
 from ..context import RunContext
 from ..fitting.selection import check_folds
-from ..fitting.tasks import FitTask, denied_tasks, is_done, is_refinement, stored_provenance
-from ..results.detectors import final_task, trained_tasks
+from ..products.detectors import final_task, trained_tasks
+from ..products.models import FitTask, denied_tasks, is_done, is_refinement, stored_provenance
 from ..shards.jobs import Picture, ShardJobs, make_shards, measure_shards
 from ..shards.placement import ShardJob
 

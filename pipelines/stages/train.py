@@ -17,10 +17,12 @@ from lapsvm.latent import LatentSolution, PassCounts
 
 from ..context import RunContext
 from ..fitting.fit import Constants, FitRequest, Trainer, batches, fit_requests
-from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
-from ..fitting.tasks import (
+from ..fitting.training_bags import training_bags, window_boxes
+from ..products.fold_models import FoldModels, fold_numbers, seen_labels
+from ..products.held_out import ScoredPictures, calibrated, is_complete
+from ..products.models import (
     FitTask,
     decisive,
     denied_tasks,
@@ -30,12 +32,10 @@ from ..fitting.tasks import (
     stored_provenance,
     weights_hash,
 )
-from ..fitting.training_bags import training_bags, window_boxes
-from ..results.held_out import ScoredPictures, calibrated, is_complete
+from ..products.projection import projection_of
+from ..products.shards import finished_shards
 from ..run.checked_files import read_checked, with_checksum
 from ..run.dataset import Labels, content_hash
-from ..shards.finished import finished_shards
-from ..shards.projection import projection_of
 
 
 def run(context: RunContext) -> None:

@@ -15,7 +15,7 @@ from lapsvm.evaluation import write_json
 
 from ..context import RunContext
 from ..fitting.history import CONSTANTS
-from ..results.detectors import load_detectors, trained_tasks, training_shards
+from ..products.detectors import load_detectors, trained_tasks, training_shards
 from ..results.tables import print_rows
 from ..settings.settings import Settings
 from .train import run as train_classes

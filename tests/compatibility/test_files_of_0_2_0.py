@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.verdicts.verdict import read_verdicts
 

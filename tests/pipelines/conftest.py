@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
-from lapsvm.pipelines.results.detections import stamp_with_results
+from lapsvm.pipelines.products.detections import stamp_with_results
 from PIL import Image
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]

@@ -7,10 +7,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from lapsvm.pipelines.fitting.fold_models import FOLDS_ADVICE, Groups, label_counts
 from lapsvm.pipelines.fitting.selection import mean_score
-from lapsvm.pipelines.fitting.tasks import FitTask
 from lapsvm.pipelines.fitting.training_bags import ContextPairs, window_boxes
+from lapsvm.pipelines.products.fold_models import FOLDS_ADVICE, Groups, label_counts
+from lapsvm.pipelines.products.models import FitTask
 from lapsvm.pipelines.run.progress import Bar, Reporter
 from numpy.typing import NDArray
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from lapsvm.pipelines.fitting.fit import Constants
-from lapsvm.pipelines.fitting.fold_models import FOLDS_ADVICE, held_out_folds
 from lapsvm.pipelines.fitting.selection import best_candidate
-from lapsvm.pipelines.fitting.tasks import FitTask
 from lapsvm.pipelines.fitting.training_bags import ContextPairs
+from lapsvm.pipelines.products.fold_models import FOLDS_ADVICE, held_out_folds
+from lapsvm.pipelines.products.models import FitTask
 from lapsvm.pipelines.run.dataset import Labels
 from lapsvm.pipelines.run.progress import Bar, Reporter
 from sklearn.exceptions import ConvergenceWarning

@@ -17,7 +17,7 @@ from lapsvm.pictures.reading import seen_header
 
 from ...cli.answer import Outcome
 from ...context import RunContext
-from ...results.detections import read_detections, stored_probabilities
+from ...products.detections import read_detections, stored_probabilities
 from ...run.progress import Reporter
 from ...settings.limits import counted
 from ...shards.windows import UnusableError, anew_command

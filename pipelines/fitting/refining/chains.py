@@ -16,8 +16,8 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.latent import LatentSolution
 
+from ...products.fold_models import FoldModels, seen_labels
 from ...run.dataset import Labels
-from ..fold_models import FoldModels, seen_labels
 
 Choose = Callable[[Labels, Float64, Labels], Index]
 """Returns the window (n_bags,) of each picture, for labels (n_bags,), the weights (d,) of a model, and the labels that

@@ -14,7 +14,7 @@ from lapsvm.boxes import iou
 from lapsvm.features import PictureWindows
 from lapsvm.latent import KnownBoxes
 
-from ...shards.drawn import as_windows
+from ...products.drawn import as_windows
 from .pictures import AddedWindows, StoredPictures
 
 

@@ -12,18 +12,19 @@ from lapsvm.features import ShardSet
 from lapsvm.latent import KnownBoxes
 
 from ...context import Workspace
+from ...products.drawn import Drawn, DrawnShard
+from ...products.fold_models import FoldModels, fold_numbers
+from ...products.models import FitTask, weights_hash
 from ...run.dataset import Labels
 from ...run.folder import RunFolder
 from ...settings.limits import unmet
 from ...settings.settings import ObjectnessSettings, Settings
-from ...shards.drawn import Drawn, DrawnShard
-from ..fold_models import FoldModels, fold_numbers
-from ..tasks import FitTask, weights_hash
+from ...shards.objectness import is_used
 from ..training_bags import ContextPairs, stored_bags, window_objectness_of
 from .chains import TrainedModels
 from .drawn_boxes import wanted_windows
 from .pictures import StoredPictures
-from .prior import ObjectnessPrior, is_used
+from .prior import ObjectnessPrior
 from .side_by_side import shared_memory
 
 

@@ -10,9 +10,9 @@ that scores choose alone stand out already, on average over a chain's own positi
 chain's fold decides that.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from lapsvm.arrays import Float64
 from lapsvm.errors import OptionError
 
 from ...settings.limits import listed
-from ...settings.settings import IMPORTED, NO_SOURCE, ObjectnessSettings
+from ...settings.settings import ObjectnessSettings
 
 STANDS_OUT = (0.1, 0.2)
 """Mean objectness of the windows that scores choose: up to the first the prior is left out, from the second it counts
@@ -73,12 +73,6 @@ class ObjectnessPrior:
         if not share or np.isnan(values).any():
             return scores
         return np.asarray((scores - scores.mean()) / (scores.std() or 1.0) + share * self.weight * values)
-
-
-def is_used(settings: ObjectnessSettings, measured: Mapping[str, Any] | None) -> bool:
-    """Return whether refinement uses objectness, of which shards record what measured it; imported numbers count."""
-    is_wanted = settings.source != NO_SOURCE or (measured or {}).get("kind") == IMPORTED
-    return measured is not None and is_wanted and settings.weight > 0
 
 
 def check_classes(settings: ObjectnessSettings, classes: Collection[str]) -> None:

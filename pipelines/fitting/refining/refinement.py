@@ -20,13 +20,13 @@ from lapsvm.blas import one_blas_thread
 from lapsvm.features import PictureWindows
 from lapsvm.latent import refine
 
+from ...products.models import FitTask
 from ...run.progress import Reporter
 from ...settings.settings import Settings
 from ...shards.prefetch import PREFETCHED, prefetched
 from ...verdicts.reviewed import Reviews
 from ..fit import Constants, FitRequest, TrainingProgress, problem, training_progress
 from ..history import history_rows
-from ..tasks import FitTask
 from .chains import Chain, Choose, TrainedModels, initial_chains, with_new_windows
 from .choice import choose_windows, count_unmoved, prior_share
 from .drawn_boxes import with_reviewed_boxes

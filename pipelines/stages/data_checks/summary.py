@@ -9,7 +9,7 @@ from itertools import islice
 from lapsvm.catalog import HEIC_ADVICE, ImageRecord
 from lapsvm.names.kinds import HEIC, NO_CLASS, UNREAD_SUFFIXES, is_no_class_name
 
-from ...fitting.fold_models import FOLDS_ADVICE
+from ...products.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, WITH_WORDS, RunData, count_labels, shown_classes
 from ...settings.limits import listed
 from ...settings.settings import Settings

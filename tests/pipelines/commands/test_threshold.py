@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.products.held_out import HeldOut
 from PIL import Image
 
 from lapsvm.detection import AlarmThreshold, Detector, Predictor

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
+from lapsvm.pipelines.products.held_out import HeldOut
 from lapsvm.pipelines.results import alarms as of_run
 from lapsvm.pipelines.results.alarms import (
     calibrated_detectors,
     known_held_out,
     run_verdicts,
 )
-from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.compare.folds import compare_folds
 from lapsvm.pipelines.context import RunContext, StoredRun
-from lapsvm.pipelines.fitting.fold_models import held_out_folds, too_few_pictures
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.fold_models import held_out_folds, too_few_pictures
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 from sklearn.model_selection import StratifiedKFold

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
 from lapsvm.pipelines.commands.verbs import main
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.detection import Detector

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
-from lapsvm.pipelines.fitting.fold_models import FoldModels
-from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.products.fold_models import FoldModels
+from lapsvm.pipelines.products.held_out import HeldOut
 
 from lapsvm.catalog import check_image, open_dataset, read_picture
 from lapsvm.detection import Detector

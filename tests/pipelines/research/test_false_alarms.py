@@ -7,7 +7,7 @@ from dataclasses import replace
 import false_alarms
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.products.held_out import HeldOut
 
 from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor, whole_pictures

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.tasks import weights_hash
-from lapsvm.pipelines.results.held_out import HeldOut, read_held_out
+from lapsvm.pipelines.products.held_out import HeldOut, read_held_out
+from lapsvm.pipelines.products.models import weights_hash
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.catalog import GroundTruth

@@ -1,7 +1,7 @@
 """What the page says of what stands out, by what models record."""
 
 import pytest
-from lapsvm.pipelines.results.standing_out import class_sentence, recorded, source_sentences
+from lapsvm.pipelines.fitting.standing_out import class_sentence, recorded, source_sentences
 
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError

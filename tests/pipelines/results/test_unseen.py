@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.held_out import HeldOut, read_held_out
+from lapsvm.pipelines.products.held_out import HeldOut, read_held_out
 from lapsvm.pipelines.results.set_entry import Unseen
 from lapsvm.pipelines.run.folder import RunFolder
 

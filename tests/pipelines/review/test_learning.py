@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.review import learning
 from lapsvm.pipelines.review.class_review import BoxModels
 from lapsvm.pipelines.review.learner import Learner

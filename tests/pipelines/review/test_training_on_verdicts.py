@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refining import teaching
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts
 

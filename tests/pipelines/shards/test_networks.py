@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.training_bags import ContextPairs
-from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.products.held_out import HeldOut
 from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages.data_checks.sides import check_sizes
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.fold_models import FoldModels
 from lapsvm.pipelines.fitting.refining.chains import TrainedModels
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.refinement import Refinement
-from lapsvm.pipelines.fitting.tasks import FitTask
+from lapsvm.pipelines.products.fold_models import FoldModels
+from lapsvm.pipelines.products.models import FitTask
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.settings.settings import RefineSettings, Settings
 from lapsvm.pipelines.verdicts.reviewed import Reviews

@@ -13,7 +13,7 @@ from lapsvm.pipelines.fitting.refining.chains import TrainedModels
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.refinement import Refinement
 from lapsvm.pipelines.fitting.refining.side_by_side import class_bytes, shared_memory, worth_at_once
-from lapsvm.pipelines.fitting.tasks import FitTask
+from lapsvm.pipelines.products.models import FitTask
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.settings.settings import RefineSettings, Settings
 

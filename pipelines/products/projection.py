@@ -33,9 +33,9 @@ from ..run.dataset import content_hash
 from ..run.folder import RunFolder, Timing, measured
 from ..run.progress import Reporter
 from ..settings.settings import Settings
-from .extraction import KeptPictures, fair_sample, prepare_record
-from .prefetch import on_threads
-from .windows import windows_provenance
+from ..shards.extraction import KeptPictures, fair_sample, prepare_record
+from ..shards.prefetch import on_threads
+from ..shards.windows import windows_provenance
 
 PICTURES = 200
 KEPT_BYTES = 2**31  # of pictures at most, and a fifth of the free memory

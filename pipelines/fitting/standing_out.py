@@ -9,8 +9,8 @@ from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import ModelFileError
 from lapsvm.objectness.u2netp import NETWORK_SHA256
 
-from ..fitting.refining.prior import STANDS_OUT
 from ..settings.settings import IMPORTED
+from .refining.prior import STANDS_OUT
 
 SALIENCY_NETWORK, NORMAL = "saliency-network", "normal-map"
 """Kinds of sources, as they describe themselves."""

@@ -12,8 +12,13 @@ from lapsvm.detection import Detector
 from lapsvm.features import ShardSet
 
 from ..context import StoredRun, open_run_shards
-from ..fitting.refining.prior import is_used
-from ..fitting.tasks import (
+from ..run.dataset import label_vector
+from ..run.folder import RunFolder
+from ..run.ownership import is_of_another_program
+from ..settings.limits import unmet
+from ..settings.settings import ObjectnessSettings, Settings
+from ..shards.objectness import is_used
+from .models import (
     FitTask,
     fit_tasks,
     is_refinement,
@@ -24,11 +29,6 @@ from ..fitting.tasks import (
     training_settings,
     weights_hash,
 )
-from ..run.dataset import label_vector
-from ..run.folder import RunFolder
-from ..run.ownership import is_of_another_program
-from ..settings.limits import unmet
-from ..settings.settings import ObjectnessSettings, Settings
 
 
 def load_detectors(stored: StoredRun, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:

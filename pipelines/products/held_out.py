@@ -37,12 +37,12 @@ from lapsvm.model_files import read_model, write_model
 from lapsvm.settings import DetectSettings
 
 from ..context import Workspace
-from ..fitting.fold_models import FoldModels, fold_numbers, too_few_pictures
-from ..fitting.tasks import FitTask, is_done, is_refinement, stored_detector, weights_hash
 from ..run.folder import RunFolder
 from ..settings.settings import Settings
 from ..verdicts.right_boxes import Verified, verified
 from ..verdicts.verdict import Verdict
+from .fold_models import FoldModels, fold_numbers, too_few_pictures
+from .models import FitTask, is_done, is_refinement, stored_detector, weights_hash
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1

@@ -18,13 +18,13 @@ from lapsvm.files import SMALL_FILE, make_folder, read_regular, temporary_name
 from lapsvm.settings import DetectSettings
 
 from ..context import StoredRun
-from ..fitting.tasks import stored_detector, weights_hash
 from ..run.checked_files import file_hash, read_json
 from ..run.folder import STAMP, RunFolder
 from ..run.progress import Reporter
 from ..settings.limits import unmet
 from ..shards.prefetch import prefetched
 from .detectors import model_hashes, trained_classes
+from .models import stored_detector, weights_hash
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
 

@@ -11,9 +11,9 @@ from ..run.dataset import RunData, positive_pictures
 from ..run.folder import RunFolder
 from ..settings.limits import unmet
 from ..settings.settings import FILE, IMPORTED, NO_SOURCE, Settings
-from .extraction import chosen_provenance
-from .objectness import unmeasured_pictures
-from .windows import windows_provenance
+from ..shards.extraction import chosen_provenance
+from ..shards.objectness import unmeasured_pictures
+from ..shards.windows import windows_provenance
 
 
 def finished_shards(run: RunFolder, settings: Settings, data: RunData, stage: str, set_name: str) -> ShardSet:

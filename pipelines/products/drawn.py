@@ -27,10 +27,10 @@ from lapsvm.features import (
 
 from ..context import Workspace
 from ..settings.settings import IMPORTED, Settings
-from .extraction import chosen_provenance
-from .prefetch import on_threads
+from ..shards.extraction import chosen_provenance
+from ..shards.prefetch import on_threads
+from ..shards.windows import UnusableError, run_pixels
 from .projection import projection_of
-from .windows import UnusableError, run_pixels
 
 STORED_AT_ONCE = 32
 """Pictures after which the shard is written."""
