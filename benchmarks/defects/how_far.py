@@ -25,8 +25,8 @@ from judged import Judgement, Pictures, figures_of, pointing_entries
 from lapsvm.pipelines.cli.study import Root, print_table, study_command
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.draws import interval
-from lapsvm.pipelines.results.tables import difference_text, interval_text
+from lapsvm.pipelines.figures.draws import interval
+from lapsvm.pipelines.figures.tables import difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from normal_memory import NormalMemory, peak
 from picture_classifier import PictureClassifier

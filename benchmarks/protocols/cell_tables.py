@@ -12,7 +12,7 @@ import numpy as np
 from cell_figures import MEASURES
 from cells import Cell
 from lapsvm.pipelines.compare.differences import add_holm, measure_table, t_test_row
-from lapsvm.pipelines.results.tables import interval_text
+from lapsvm.pipelines.figures.tables import interval_text
 
 from lapsvm.arrays import Float64
 from lapsvm.evaluation.figures import Figure

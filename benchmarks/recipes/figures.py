@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.evaluation import evaluate_set
+from lapsvm.pipelines.figures.evaluation import evaluate_set
+from lapsvm.pipelines.figures.set_entry import Unseen
 from lapsvm.pipelines.results.known_boxes import BoxSource
-from lapsvm.pipelines.results.set_entry import Unseen
 
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc, pointing

@@ -10,8 +10,8 @@ import numpy as np
 from lapsvm.pipelines.cli.study import print_table
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
-from lapsvm.pipelines.results.draws import interval
-from lapsvm.pipelines.results.tables import TITLES, difference_text, interval_text
+from lapsvm.pipelines.figures.draws import interval
+from lapsvm.pipelines.figures.tables import TITLES, difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import table_files
 

@@ -200,6 +200,21 @@ def ranking_figures(
 _RANKINGS = {"image_ap": image_ap_draws, "image_auroc": image_auroc_draws}
 
 
+Interval = dict[str, float] | None
+"""{"low", "high"}, or None where the figure is undefined."""
+
+
+def interval_row(figures: Mapping[str, Figure]) -> dict[str, Interval]:
+    """Return the intervals of figures by measure."""
+    return {measure: interval(figure) for measure, figure in figures.items()}
+
+
+def interval(figure: Figure) -> Interval:
+    """Return the interval of a figure as an entry of evaluation.json."""
+    limits = figure.interval
+    return None if limits is None else dict(zip(("low", "high"), limits, strict=True))
+
+
 def _rarer(signs: NDArray[np.int64], groups: Index) -> float:
     """Return the number of independent pictures of the rarer kind; of positives where there are no negatives."""
     kinds = [groups[signs > 0], groups[signs < 0]]

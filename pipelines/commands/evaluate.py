@@ -80,7 +80,7 @@ def _evaluate_files(options: Mapping[str, Any]) -> Outcome:
     from lapsvm.evaluation import write_json
 
     from ..compare.output import print_comparison
-    from ..results.tables import print_table
+    from ..figures.tables import print_table
     from ..run.progress import Reporter
     from .result_files import compared
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lapsvm.detection.scored_picture import ScoredPicture
     from lapsvm.pictures.reading import Picture, Pixels
 
-    from ..results.maps.objectness_maps import MapSource
+    from ..figures.maps.objectness_maps import MapSource
     from ..run.progress import Reporter
     from .drawing.boxes import DrawnBox
     from .drawing.files import Drawing, PictureFile
@@ -142,7 +142,7 @@ def _standing_out(options: Mapping[str, Any], predictor: "Predictor", reporter: 
     """Open what draws what stands out, if the models record it."""
     from lapsvm.detection.model_sources import model_files
 
-    from ..results.maps.objectness_maps import open_recorded
+    from ..figures.maps.objectness_maps import open_recorded
 
     files = model_files(map(Path, options["model"]))
     return open_recorded(predictor.detectors, files, options["device"], reporter)

@@ -25,7 +25,7 @@ from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
 from ..compare.differences import measure_table
-from ..results.draws import intervals_entry
+from ..figures.draws import intervals_entry
 from ..run.progress import Reporter
 from .box_readings import CORNERS, WIDTHS, placed_boxes, reading_sentence
 

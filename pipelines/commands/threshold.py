@@ -104,7 +104,7 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
     """Print how many pictures of each kind raise an alarm, and the rule, which `n_groups` of no class made."""
     from lapsvm.detection.alarms import OK, least_share
 
-    from ..results.tables import print_rows
+    from ..figures.tables import print_rows
 
     columns = {"held out": alarm.held_out, **({"test set": alarm.tested} if alarm.tested else {})}
     titles = {kind: "of no class" if kind == OK else kind for kind in alarm.held_out}
@@ -118,7 +118,7 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
 
 def _print_figures(figures: BySet, intervals: BySet, classes: Sequence[str]) -> None:
     """Print how well verdicts separate pictures of a class from those of none, beside those of best windows alone."""
-    from ..results.tables import TITLES, interval_text, print_rows
+    from ..figures.tables import TITLES, interval_text, print_rows
 
     keys = ("image_auroc", "image_ap")
     sets = [set_name for set_name in _SETS if set_name in figures["verdicts"]]

@@ -14,7 +14,7 @@ from lapsvm.names.escapes import printable
 from lapsvm.report import escape_markdown, markdown_table
 from lapsvm.report.plots import round_step
 
-from ..results.tables import TITLES, Cell, difference_text, print_rows
+from ..figures.tables import TITLES, Cell, difference_text, print_rows
 
 COLOURS = ("#2a6fb0", "#c8553d", "#3a8f5c", "#8a5bb0", "#b08a2a")
 _LEFT, _WIDTH, _RIGHT, _ROW, _HEAD, _FOOT = 130.0, 420.0, 20.0, 22.0, 34.0, 34.0

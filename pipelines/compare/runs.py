@@ -21,8 +21,8 @@ from lapsvm.files import write_atomically
 
 from ..cli.answer import Outcome
 from ..context import StoredRun, Workspace, open_stored
-from ..results.draws import class_figures
-from ..results.evaluation import evaluate_set
+from ..figures.draws import class_figures
+from ..figures.evaluation import evaluate_set
 from ..results.known_boxes import BoxSource, known_boxes
 from ..run.dataset import moved
 from ..run.folder import RunFolder

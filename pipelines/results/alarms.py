@@ -14,7 +14,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.alarms import OK, AlarmThreshold, Share
 from lapsvm.errors import ModelFileError, OptionError, StageError
 from lapsvm.evaluation import Detections, image_auroc, image_average_precision
-from lapsvm.evaluation.figures import Draws, ranking_figures
+from lapsvm.evaluation.figures import Draws, interval_row, ranking_figures
 
 from ..context import StoredRun
 from ..products.detections import read_detections
@@ -24,7 +24,6 @@ from ..run.dataset import has_pictures_of_no_class, positive_pictures
 from ..run.folder import RunFolder
 from ..run.groups import n_groups
 from ..run.progress import Reporter
-from .draws import interval_row
 from .whole_pictures import NONE, WholePictures
 
 Intervals = dict[str, dict[str, float] | None]

@@ -7,7 +7,7 @@ from typing import Any
 from lapsvm.report import Contents, drawn_text, escape_markdown, markdown_table
 
 from ..context import RunContext
-from ..results.tables import TITLES, interval_text
+from ..figures.tables import TITLES, interval_text
 from ..run.checked_files import file_hash
 from ..run.dataset import content_hash
 from ..settings.settings import IMPORTED

@@ -7,11 +7,11 @@ from lapsvm.evaluation import write_json
 from lapsvm.evaluation.measures import MEANING, Pictures
 
 from ..context import RunContext
-from ..results.evaluation import SetEvaluation, evaluate_set
+from ..figures.evaluation import SetEvaluation, evaluate_set
+from ..figures.right_boxes import reviewed_classes, verified_classes, verified_sentences, verified_table
+from ..figures.set_entry import Unseen, set_entry
+from ..figures.tables import print_table, print_thresholds
 from ..results.known_boxes import BoxSource
-from ..results.set_entry import Unseen, set_entry
-from ..results.tables import print_table, print_thresholds
-from ..results.verified import reviewed_classes, verified_classes, verified_sentences, verified_table
 
 
 def run(context: RunContext) -> None:

@@ -26,18 +26,18 @@ from lapsvm.report import (
 )
 
 from ..context import RunContext
+from ..figures.evaluation import SetEvaluation
+from ..figures.maps.objectness_maps import MapSource, ObjectnessMaps, open_recorded
+from ..figures.maps.stored_maps import StoredMaps
+from ..figures.page_examples import PictureMaps, class_examples, disagreements, misses, shown_set
+from ..figures.right_boxes import review_command, reviewed_classes, verified_classes, verified_sentences
+from ..figures.set_entry import set_entry, stored_entry
 from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
 from ..fitting.standing_out import class_sentence, counts, recorded, source_sentences
 from ..products.detectors import trained_classes
 from ..products.held_out import HeldOut, read_held_out
 from ..results.alarms import stored_threshold, threshold_command
-from ..results.evaluation import SetEvaluation
-from ..results.maps.objectness_maps import MapSource, ObjectnessMaps, open_recorded
-from ..results.maps.stored_maps import StoredMaps
-from ..results.page_examples import PictureMaps, class_examples, disagreements, misses, shown_set
-from ..results.set_entry import set_entry, stored_entry
-from ..results.verified import review_command, reviewed_classes, verified_classes, verified_sentences
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence
 from ..shards.jobs import left_out

@@ -14,9 +14,9 @@ from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 
 from ..context import RunContext
+from ..figures.tables import print_rows
 from ..fitting.history import CONSTANTS
 from ..products.detectors import load_detectors, trained_tasks, training_shards
-from ..results.tables import print_rows
 from ..settings.settings import Settings
 from .train import run as train_classes
 

@@ -1,7 +1,7 @@
 """The table of what figures have seen: every figure of a run is in it, and the notes say what it says."""
 
 import pytest
-from lapsvm.pipelines.results.tables import TITLES
+from lapsvm.pipelines.figures.tables import TITLES
 
 from lapsvm.evaluation.measures import MEASURES, Pictures, Seen, seen_note
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.drawing.heatmap import draw_heatmap
-from lapsvm.pipelines.results.maps import objectness_maps
+from lapsvm.pipelines.figures.maps import objectness_maps
 
 from lapsvm.catalog import read_image
 from lapsvm.detection import Detector

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.maps.objectness_maps import open_recorded
+from lapsvm.pipelines.figures.maps.objectness_maps import open_recorded
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.shards import normal as normal_room

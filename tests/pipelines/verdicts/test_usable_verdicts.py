@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.verified import reviewed_classes
+from lapsvm.pipelines.figures.right_boxes import reviewed_classes
 from lapsvm.pipelines.review.server import _called, _Refused
 from lapsvm.pipelines.review.session import ReviewSession
 from lapsvm.pipelines.verdicts.counting import usable_verdicts

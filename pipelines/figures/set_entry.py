@@ -31,13 +31,13 @@ from lapsvm.report.next_steps import is_weak
 from ..context import StoredRun
 from ..products.detectors import available_detectors
 from ..products.held_out import HeldOut, read_held_out
+from ..results.alarms import PictureProbabilities, joined_probabilities, set_probabilities
+from ..results.known_boxes import Truth
 from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
-from .alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from .draws import held_out_intervals, hit_intervals, set_intervals
 from .evaluation import SetEvaluation
-from .known_boxes import Truth
-from .pixel_figures import PixelRows, pixel_rows
+from .pixels import PixelRows, pixel_rows
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.figures.set_entry import Unseen
 from lapsvm.pipelines.products.held_out import HeldOut, read_held_out
-from lapsvm.pipelines.results.set_entry import Unseen
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.catalog import open_dataset

@@ -4,15 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from lapsvm.evaluation import ClassHits
-from lapsvm.evaluation.figures import Draws, Figure, detection_figures, mean_figure, ranking_figures, share_figure
+from lapsvm.evaluation.figures import (
+    Draws,
+    Figure,
+    detection_figures,
+    interval_row,
+    mean_figure,
+    ranking_figures,
+    share_figure,
+)
 from lapsvm.evaluation.intervals import LEVEL
 
 from ..products.held_out import HeldOut
+from ..results.known_boxes import Truth
 from .evaluation import SetEvaluation
-from .known_boxes import Truth
-
-Interval = dict[str, float] | None
-"""{"low", "high"}, or None where the figure is undefined."""
 
 
 def share_figures(results: Mapping[str, ClassHits], draws: Draws) -> dict[str, Figure]:
@@ -111,14 +116,3 @@ def intervals_entry(figures: Mapping[str, Mapping[str, Figure]], draws: Draws) -
         "classes": {name: interval_row(of_class) for name, of_class in figures.items()},
         "mean": interval_row(means),
     }
-
-
-def interval_row(figures: Mapping[str, Figure]) -> dict[str, Interval]:
-    """Return the intervals of figures by measure."""
-    return {measure: interval(figure) for measure, figure in figures.items()}
-
-
-def interval(figure: Figure) -> Interval:
-    """Return the interval of a figure as an entry of evaluation.json."""
-    limits = figure.interval
-    return None if limits is None else dict(zip(("low", "high"), limits, strict=True))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.maps.stored_maps import StoredMaps
+from lapsvm.pipelines.figures.maps.stored_maps import StoredMaps
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.detection import Detector, Predictor

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import open_stored
-from lapsvm.pipelines.results.draws import held_out_intervals
-from lapsvm.pipelines.results.evaluation import evaluate_set
+from lapsvm.pipelines.figures.draws import held_out_intervals
+from lapsvm.pipelines.figures.evaluation import evaluate_set
+from lapsvm.pipelines.figures.set_entry import Unseen, set_entry, stored_entry
+from lapsvm.pipelines.figures.tables import _errors_line
 from lapsvm.pipelines.results.known_boxes import BoxSource
-from lapsvm.pipelines.results.set_entry import Unseen, set_entry, stored_entry
-from lapsvm.pipelines.results.tables import _errors_line
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 

@@ -15,8 +15,8 @@ from lapsvm.report import Example
 
 from ..fitting.standing_out import counts, recorded
 from ..products.held_out import HeldOut
+from ..results.known_boxes import Truth
 from .evaluation import SetEvaluation
-from .known_boxes import Truth
 from .maps.objectness_maps import ObjectnessMaps
 from .maps.stored_maps import StoredMaps
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.figures.maps.objectness_maps import ObjectnessMaps
 from lapsvm.pipelines.products.held_out import read_held_out
-from lapsvm.pipelines.results.maps.objectness_maps import ObjectnessMaps
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 

@@ -24,8 +24,8 @@ from lapsvm.evaluation.tables import Row
 
 from ..context import StoredRun
 from ..products.detections import read_detections
+from ..results.known_boxes import BoxSource, Truth, known_boxes
 from ..run.dataset import has_pictures_of_no_class
-from .known_boxes import BoxSource, Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 
