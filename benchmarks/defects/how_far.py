@@ -25,7 +25,6 @@ from judged import Judgement, Pictures, figures_of, pointing_entries
 from lapsvm.pipelines.cli.study import Root, print_table, study_command
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.figures.draws import interval
 from lapsvm.pipelines.figures.tables import difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from normal_memory import NormalMemory, peak
@@ -35,6 +34,7 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import Dataset, ImageRecord, open_dataset
 from lapsvm.detection import Detector, Predictor
 from lapsvm.evaluation import Figure, map_peak, write_json
+from lapsvm.evaluation.figures import interval
 from lapsvm.features import open_extractor
 from lapsvm.features.projection import load_projection
 

@@ -10,14 +10,13 @@ import numpy as np
 from lapsvm.pipelines.cli.study import print_table
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
-from lapsvm.pipelines.figures.draws import interval
 from lapsvm.pipelines.figures.tables import TITLES, difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import table_files
 
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
-from lapsvm.evaluation.figures import Figure, mean_figure
+from lapsvm.evaluation.figures import Figure, interval, mean_figure
 from lapsvm.evaluation.intervals import LEVEL
 from lapsvm.files import write_atomically
 from lapsvm.report import escape_markdown, markdown_table
