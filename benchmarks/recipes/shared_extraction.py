@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.shards import extraction, projection
+from lapsvm.pipelines.products import projection
+from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.shards.extraction import prepare_record
 from lapsvm.pipelines.shards.placement import IMAGES_PER_SHARD
 from lapsvm.pipelines.stages.registry import run_stage

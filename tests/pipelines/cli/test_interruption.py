@@ -9,7 +9,7 @@ import time
 import pytest
 from lapsvm.pipelines.cli.application import handled, interruptible
 from lapsvm.pipelines.cli.signals import LINE
-from lapsvm.pipelines.results import detections
+from lapsvm.pipelines.products import detections
 from lapsvm.pipelines.shards import jobs
 from lapsvm.pipelines.stages import detect, evaluate, report, train
 

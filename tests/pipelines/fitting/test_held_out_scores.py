@@ -5,9 +5,10 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.fitting import fold_models, selection
+from lapsvm.pipelines.fitting import selection
 from lapsvm.pipelines.fitting.fit import Constants, FitRequest, problem
 from lapsvm.pipelines.fitting.training_bags import training_bags
+from lapsvm.pipelines.products import fold_models
 from lapsvm.pipelines.products.fold_models import FoldModels, held_out_folds, too_few_pictures
 from lapsvm.pipelines.products.held_out import read_held_out, rescaled
 from lapsvm.pipelines.run.dataset import label_vector

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.products import drawn
 from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.review import learning
 from lapsvm.pipelines.review.class_review import BoxModels
 from lapsvm.pipelines.review.learner import Learner
 from lapsvm.pipelines.review.learning import ADVICE, STOP, StopRule, moved_share, n_changed
-from lapsvm.pipelines.shards import drawn
 from lapsvm.pipelines.shards.windows import UnusableError
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 

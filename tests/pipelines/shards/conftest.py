@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.shards import extraction, forecast, projection
+from lapsvm.pipelines.products import projection
+from lapsvm.pipelines.shards import extraction, forecast
 from lapsvm.pipelines.stages import extract as extract_stage
 from PIL import Image
 

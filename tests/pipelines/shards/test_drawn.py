@@ -5,10 +5,11 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
+from lapsvm.pipelines.products import drawn
 from lapsvm.pipelines.products.drawn import DrawnShard, as_windows
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.shards import drawn, prefetch
+from lapsvm.pipelines.shards import prefetch
 
 from lapsvm.features import open_shards
 

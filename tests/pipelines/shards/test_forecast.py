@@ -4,8 +4,9 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from lapsvm.pipelines.products import projection
 from lapsvm.pipelines.run.progress import roughly
-from lapsvm.pipelines.shards import extraction, forecast, projection
+from lapsvm.pipelines.shards import extraction, forecast
 
 UNITS = {"MB": 1e6, "GB": 1e9}
 

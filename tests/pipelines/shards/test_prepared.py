@@ -6,8 +6,9 @@ from collections import Counter
 import cv2
 import numpy as np
 import pytest
+from lapsvm.pipelines.products import projection
 from lapsvm.pipelines.settings.settings import WindowSettings
-from lapsvm.pipelines.shards import extraction, projection
+from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.shards.windows import window_boxes
 from PIL import Image
 

@@ -6,8 +6,9 @@ import signal
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.products import projection
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.shards import forecast, projection
+from lapsvm.pipelines.shards import forecast
 
 from lapsvm.features import load_projection, open_shards
 from lapsvm.features.projection import Moments

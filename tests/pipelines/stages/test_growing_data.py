@@ -4,7 +4,8 @@ import shutil
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.shards import extraction, projection
+from lapsvm.pipelines.products import projection
+from lapsvm.pipelines.shards import extraction
 from PIL import Image
 
 from lapsvm.features import open_shards
