@@ -19,8 +19,8 @@ from ..context import StoredRun, Workspace
 from ..fitting.fit import Constants, Trainer
 from ..fitting.selection import Trial, fit_trials
 from ..fitting.training_bags import training_bags
-from ..products.detectors import load_detectors, trained_tasks
 from ..products.fold_models import held_out_folds
+from ..products.models import load_detectors, trained_tasks
 from ..run.dataset import label_vector
 from ..run.groups import picture_groups
 from .differences import add_holm, t_test_row

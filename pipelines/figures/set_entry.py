@@ -29,8 +29,8 @@ from lapsvm.features import ShardSet
 from lapsvm.report.next_steps import is_weak
 
 from ..context import StoredRun
-from ..products.detectors import available_detectors
 from ..products.held_out import HeldOut, read_held_out
+from ..products.models import available_detectors
 from ..results.alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from ..results.known_boxes import Truth
 from ..run.checked_files import read_json

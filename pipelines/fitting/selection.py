@@ -17,8 +17,9 @@ from lapsvm.bags import Bags
 from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
-from ..products.fold_models import FOLDS_ADVICE, Groups, fold_numbers, held_out_folds
+from ..products.fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from ..run.dataset import Labels
+from ..run.groups import Groups
 from ..settings.settings import Settings
 from .fit import Constants, FitRequest, Trainer, batches, fit_requests
 from .history import history_rows

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
@@ -21,10 +21,9 @@ from ..context import StoredRun
 from ..run.checked_files import file_hash, read_json
 from ..run.folder import STAMP, RunFolder
 from ..run.progress import Reporter
-from ..settings.limits import unmet
 from ..shards.prefetch import prefetched
-from .detectors import model_hashes, trained_classes
-from .models import stored_detector, weights_hash
+from .models import model_hashes, of_model, stored_detector, trained_classes
+from .product import Product, unmet
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
 
@@ -91,13 +90,13 @@ def check_detections(stored: StoredRun, stage: str, set_name: str) -> None:
         stamp["models"] = model_hashes(run, classes)
     if run.has_shards(set_name):
         stamp["shards"] = _checksums(stored.shards(set_name))
-    if not is_current(run, classes, set_name, stamp):
+    if not SetDetections.of(run, classes, set_name, stamp).state().is_current:
         others = f"{run.detections(set_name)} holds others"
         raise unmet(stage, "detections by the run's present models, shards and settings", others, "detect")
 
 
 def _stored_stamp(run: RunFolder, set_name: str) -> dict[str, Any]:
-    """Return what the result files of a set were made with; nothing if it is missing or damaged."""
+    """Return the recorded models and shards of a set's result files; nothing if the record is missing or damaged."""
     stamp = read_json(run.detections(set_name) / STAMP)
     return {name: stamp[name] for name in ("models", "shards") if name in stamp} if isinstance(stamp, dict) else {}
 
@@ -119,11 +118,25 @@ def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
 
 
-def is_current(run: RunFolder, classes: Sequence[str], set_name: str, stamp: Mapping[str, Any]) -> bool:
-    """Return whether the result files of a set are intact and were made with the same `stamp`."""
-    *files, path = run.detection_files(set_name, classes)
-    exist = path.is_file() and all(file.is_file() for file in files)
-    return exist and read_regular(path, "file", SMALL_FILE) == stamp_with_results(stamp, files).encode()
+def _record(path: Path) -> dict[str, str]:
+    """Return the recorded inputs of a set's result files."""
+    return {"record": read_regular(path, "file", SMALL_FILE).decode(errors="replace")}
+
+
+class SetDetections(Product):
+    """The result files of a set, whose record has its inputs: `detection_stamp` as text, with their hashes."""
+
+    @classmethod
+    def of(cls, run: RunFolder, classes: Sequence[str], set_name: str, stamp: Mapping[str, Any]) -> Self:
+        """Return the product of a set; result files that are missing differ from every record."""
+        *files, path = run.detection_files(set_name, classes)
+        exist = all(file.is_file() for file in files)
+        text = stamp_with_results(stamp, files) if exist and path.is_file() else ""
+        return cls(
+            path,
+            {"record": text},
+            lambda file: {"record": read_regular(file, "file", SMALL_FILE).decode(errors="replace")},
+        )
 
 
 def detect_set(
@@ -176,6 +189,7 @@ def stored_probabilities(run: RunFolder, set_name: str, class_name: str, detecti
         None if the class's model has no calibration, is missing, or did not make the detections.
     """
     detector, models = stored_detector(run.model(class_name)), _stored_stamp(run, set_name).get("models")
-    if detector is None or not isinstance(models, dict) or models.get(class_name) != weights_hash(detector):
+    if detector is None or not isinstance(models, dict):
         return None
-    return detector.probability(detections.scores)
+    product = of_model(run.detections(set_name) / STAMP, detector, lambda _: models.get(class_name))
+    return detector.probability(detections.scores) if product.state().is_current else None

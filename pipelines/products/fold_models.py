@@ -17,17 +17,19 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from lapsvm.arrays import Float64, Index, check_finite
+from lapsvm.detection import Detector
 from lapsvm.errors import InputError, ModelFileError, OneClassError
 from lapsvm.model_files import read_model, write_model
 
 from ..run.dataset import Labels
-from ..run.groups import n_groups
+from ..run.folder import RunFolder
+from ..run.groups import Groups, n_groups
 from ..settings.settings import Settings
+from .models import FitTask, of_model, weights_hash
+from .product import unmet
 
 FORMAT, VERSION = "lapsvm fold models", 1
 FOLDS_ADVICE = "lower --folds or give one value of every constant"
-Groups = Index | None
-"""The group (n,) of every picture, see `run.groups`; None where each is on its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,23 @@ class FoldModels:
             return cls(tensors["fold"].astype(np.intp), tensors["coef"], description["model"])
         except (KeyError, InputError, ValueError) as error:
             raise ModelFileError(f"fold models {path} are damaged: {error}.") from None
+
+
+def fold_models(run: RunFolder, settings: Settings, task: FitTask, first: Detector, stage: str) -> FoldModels:
+    """Return the fold models of a trained class, perhaps none.
+
+    Raises StageError, in the name of the stage, if they are not there, or belong to other weights.
+    """
+    path, fold = run.fold_models(task.name), fold_numbers(settings, task.y, task.groups)
+    if not fold.any():
+        return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
+    if not path.is_file():
+        raise unmet(stage, "fold models", f"{path} is not there", "train")
+    models = FoldModels.load(path)
+    if not of_model(path, first, lambda _: models.model).state().is_current:
+        others = f"those of {path} are of another one"
+        raise unmet(stage, "fold models of the trained model", others, "train --redo")
+    return models
 
 
 def held_out_folds(

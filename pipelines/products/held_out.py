@@ -1,7 +1,7 @@
 """Held-out scores of a run: what models say of training pictures that they were not trained with.
 
 Every class with enough pictures has a file RUN/heldout/<class>.safetensors. Each labelled picture of the training set
-is in one fold; its score and box are those of a model that never saw that fold (`fitting.fold_models`).
+is in one fold; its score and box are those of a model that never saw that fold (`products.fold_models`).
 
 A ranking loss fixes the order of scores, not their zero, and models of fewer pictures have other weights; so scores of
 different folds' models are not comparable as they are. The pictures that both a fold's model and the final model were
@@ -23,7 +23,7 @@ from lapsvm.boxes import as_boxes, paired_iou
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.picture_scores import best_boxes
-from lapsvm.errors import InputError, MissingError, ModelFileError
+from lapsvm.errors import InputError, ModelFileError
 from lapsvm.evaluation import (
     ClassCorLoc,
     ClassPointing,
@@ -42,7 +42,8 @@ from ..settings.settings import Settings
 from ..verdicts.right_boxes import Verified, verified
 from ..verdicts.verdict import Verdict
 from .fold_models import FoldModels, fold_numbers, too_few_pictures
-from .models import FitTask, is_done, is_refinement, stored_detector, weights_hash
+from .models import FitTask, is_refinement, of_model, stored_detector, weights_hash
+from .product import Product
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1
@@ -164,47 +165,31 @@ class HeldOut:
 def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
     """Return the held-out scores of a class, or None if the run has none that belong to its present model.
 
-    Parameters
-    ----------
-    run : RunFolder
-    class_name : str
-
-    Raises
-    ------
-    ModelFileError
-        If the file is damaged, or of an unknown version.
+    Raises ModelFileError if the file is damaged, or of an unknown version.
     """
     path, model = run.held_out(class_name), stored_detector(run.model(class_name))
     if model is None or not path.is_file():
         return None
     held_out = HeldOut.load(path)
-    return held_out if held_out.model == weights_hash(model) else None
+    return held_out if of_model(path, model, lambda _: held_out.model).state().is_current else None
 
 
-def is_complete(run: RunFolder, settings: Settings, task: FitTask) -> bool:
-    """Return whether a class has its model, its fold models, and the scores that its calibration was fitted on.
-
-    Raises SettingsError as `is_done`.
-    """
-    if not is_done(task):
-        return False
-    detector = Detector.load(task.path)
-    if not is_refinement(detector.provenance) and not _has_fold_models(run, settings, task, detector):
-        return False
-    if task.path != run.model(task.name) or detector.calibration is None:
-        return True
-    try:
-        return read_held_out(run, task.name) is not None
-    except ModelFileError:
-        return False
+def class_products(run: RunFolder, settings: Settings, task: FitTask) -> list[Product]:
+    """Return the files that a class has when it is learned: its model, its fold models, its held-out scores."""
+    products: list[Product] = [task.product]
+    detector = stored_detector(task.path)
+    if detector is None:
+        return products
+    if not is_refinement(task.provenance) and fold_numbers(settings, task.y, task.groups).any():
+        products.append(of_model(run.fold_models(task.name), detector, lambda path: FoldModels.load(path).model))
+    if task.path == run.model(task.name) and detector.calibration is not None:
+        products.append(of_model(run.held_out(task.name), detector, lambda path: HeldOut.load(path).model))
+    return products
 
 
-def _has_fold_models(run: RunFolder, settings: Settings, task: FitTask, detector: Detector) -> bool:
-    """Return whether a trained class has the models of its folds, or has none."""
-    try:
-        return FoldModels.load(run.fold_models(task.name)).model == weights_hash(detector)
-    except (MissingError, ModelFileError):
-        return not fold_numbers(settings, task.y, task.groups).any()
+def is_to_learn(run: RunFolder, settings: Settings, task: FitTask) -> bool:
+    """Return whether a class lacks one of its files; SettingsError if its model was made with other settings."""
+    return task.product.is_to_make() or not all(one.state().is_current for one in class_products(run, settings, task))
 
 
 class ScoredPictures(NamedTuple):

@@ -9,11 +9,11 @@ from lapsvm.features import ShardSet, open_shards, settings_difference
 from ..context import open_run_shards
 from ..run.dataset import RunData, positive_pictures
 from ..run.folder import RunFolder
-from ..settings.limits import unmet
 from ..settings.settings import FILE, IMPORTED, NO_SOURCE, Settings
 from ..shards.extraction import chosen_provenance
 from ..shards.objectness import unmeasured_pictures
 from ..shards.windows import windows_provenance
+from .product import unmet
 
 
 def finished_shards(run: RunFolder, settings: Settings, data: RunData, stage: str, set_name: str) -> ShardSet:

@@ -18,8 +18,8 @@ from lapsvm.evaluation.figures import Draws, interval_row, ranking_figures
 
 from ..context import StoredRun
 from ..products.detections import read_detections
-from ..products.detectors import load_detectors
 from ..products.held_out import HeldOut, read_held_out
+from ..products.models import load_detectors
 from ..run.dataset import has_pictures_of_no_class, positive_pictures
 from ..run.folder import RunFolder
 from ..run.groups import n_groups

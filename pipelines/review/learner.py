@@ -19,11 +19,11 @@ from lapsvm.latent import KnownBoxes
 
 from ..context import StoredRun, Workspace
 from ..fitting.refining.chains import Chain, TrainedModels
-from ..fitting.refining.loading import LoadedPictures, fold_models
+from ..fitting.refining.loading import LoadedPictures
 from ..fitting.refining.refinement import Refinement
-from ..products.detectors import load_detectors, trained_tasks
 from ..products.drawn import Drawn, DrawnShard
-from ..products.models import FitTask, denied_tasks
+from ..products.fold_models import fold_models
+from ..products.models import FitTask, denied_tasks, load_detectors, trained_tasks
 from ..run.dataset import Labels, label_vector
 from ..verdicts.counting import denial
 from ..verdicts.reviewed import ReviewedClass, mended_labels

@@ -19,8 +19,8 @@ from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import Extractor, ShardSet
 
 from ..context import StoredRun, Workspace
-from ..products.detectors import load_detectors
 from ..products.held_out import read_held_out
+from ..products.models import load_detectors
 from ..run.dataset import label_vector
 from ..shards.windows import UnusableError, run_pixels
 from ..verdicts.reviewed import ReviewedClass, reviewed_by_class

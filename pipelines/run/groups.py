@@ -14,6 +14,8 @@ from lapsvm.names.patterns import found_in
 BEFORE_LAST = r"([^/]+)[-_ .]\w+$"
 """What stands before the last sign in a picture's name: "part01" of "good/part01-3"."""
 _NUMBER_OF_ONE = re.compile(r"\d{1,2}|[^\W\d_]{1,6}")
+Groups = Index | None
+"""The group (n,) of every picture; None where each is on its own."""
 _LEAST_OBJECTS, _MOST_OF_ONE = 10, 12
 
 

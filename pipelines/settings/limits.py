@@ -4,7 +4,6 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from lapsvm.errors import StageError
 from lapsvm.names.escapes import printable
 
 MAX_SEED = 2**32 - 1
@@ -37,11 +36,6 @@ def listed(items: Collection[str], most: int = 5, between: str = ", ", kind: str
 def counted(names: Collection[str], what: str) -> list[str]:
     """Return how many names there are, what of them, and the first ones, in a list; an empty list for no names."""
     return [f"{len(names):,} {what}: {listed([repr(name) for name in names])}"] if names else []
-
-
-def unmet(stage: str, need: str, but: str, verb: str) -> StageError:
-    """Return the error of a stage that needs something which another verb makes."""
-    return StageError(f"{stage} needs {need}, but {but}; run lapsvm {verb} first.")
 
 
 def one_line(text: str) -> str:

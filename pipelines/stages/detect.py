@@ -13,15 +13,14 @@ from lapsvm.settings import DetectSettings
 
 from ..context import RunContext
 from ..products.detections import (
+    SetDetections,
     detect_set,
     detection_stamp,
-    is_current,
     publish_results,
     remove_temporary_files,
     write_temporary_results,
 )
-from ..products.detectors import load_detectors
-from ..products.models import stored_detector
+from ..products.models import load_detectors, stored_detector
 from ..products.shards import finished_shards
 from ..run.folder import RunFolder, Timing, measured
 
@@ -50,7 +49,7 @@ def run(context: RunContext) -> None:
     try:
         for name, shard_set in shards.items():
             stamp = detection_stamp(context.run, classes, shard_set, context.settings.detect)
-            if context.redo or not is_current(context.run, classes, name, stamp):
+            if context.redo or not SetDetections.of(context.run, classes, name, stamp).state().is_current:
                 results[name] = _detect_set(context, name, shard_set, detectors, stamp)
         _finish(context, outdated, results)
     finally:

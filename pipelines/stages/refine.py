@@ -12,17 +12,23 @@ from lapsvm.features import Projection, ShardSet
 
 from ..context import RunContext
 from ..fitting.history import write_history
-from ..fitting.refining.loading import LoadedPictures, fold_models
+from ..fitting.refining.loading import LoadedPictures
 from ..fitting.refining.pictures import StoredPictures
 from ..fitting.refining.prior import check_classes
 from ..fitting.refining.refinement import Refined, Refinement
-from ..products.detectors import final_task, load_detectors, trained_tasks
 from ..products.drawn import DrawnShard
-from ..products.held_out import ScoredPictures, calibrated, is_complete
-from ..products.models import FitTask, fitted_detector, has_other_verdicts, stored_provenance
+from ..products.fold_models import fold_models
+from ..products.held_out import ScoredPictures, calibrated, is_to_learn
+from ..products.models import (
+    FitTask,
+    final_task,
+    fitted_detector,
+    load_detectors,
+    trained_tasks,
+)
+from ..products.product import unmet
 from ..products.projection import projection_of
 from ..products.shards import finished_shards
-from ..settings.limits import unmet
 
 
 def run(context: RunContext) -> None:
@@ -42,9 +48,7 @@ def run(context: RunContext) -> None:
     moves = {task.path: context.run.first_model(task.name) for task in trained}
     moves = {path: first for path, first in moves.items() if path != first}
     to_do = [
-        task
-        for task in tasks
-        if context.redo or task.path in moves or not is_complete(context.run, context.settings, task)
+        task for task in tasks if context.redo or task.path in moves or is_to_learn(context.run, context.settings, task)
     ]
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
@@ -55,7 +59,7 @@ def run(context: RunContext) -> None:
 def _check_verdicts(trained: Sequence[FitTask]) -> None:
     """Raise StageError if labels that verdicts mended are not those that training saw."""
     for task in trained:
-        if has_other_verdicts(stored_provenance(task.path), task):
+        if task.state().followed:  # verdicts: models of other data are refused before
             labels = "labels that verdicts mend"
             raise unmet("refine", f"a model of {task.name!r} trained with the {labels}", "it saw others", "train")
 

@@ -35,8 +35,8 @@ from ..figures.set_entry import set_entry, stored_entry
 from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
 from ..fitting.standing_out import class_sentence, counts, recorded, source_sentences
-from ..products.detectors import trained_classes
 from ..products.held_out import HeldOut, read_held_out
+from ..products.models import trained_classes
 from ..results.alarms import stored_threshold, threshold_command
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence

@@ -9,8 +9,14 @@ from lapsvm.features import open_shards
 
 from ..context import RunContext
 from ..fitting.selection import check_folds
-from ..products.detectors import final_task, trained_tasks
-from ..products.models import FitTask, denied_tasks, is_done, is_refinement, stored_provenance
+from ..products.models import (
+    FitTask,
+    denied_tasks,
+    final_task,
+    is_refinement,
+    stored_provenance,
+    trained_tasks,
+)
 from ..shards.jobs import Picture, ShardJobs, make_shards, measure_shards
 from ..shards.placement import ShardJob
 
@@ -94,9 +100,9 @@ def _check_models(context: RunContext, planned: Mapping[str, Any], *, shards_are
     before = context.run.settings().data.train_set
     for task in tasks if not context.redo else ():
         _check_train_set(context, task, before)
-        is_done(task)
+        task.product.is_to_make()
         if context.settings.refine.rounds and is_refinement(stored_provenance(context.run.model(task.name))):
-            is_done(final_task(context.run, context.settings, task, planned))
+            final_task(context.run, context.settings, task, planned).product.is_to_make()
 
 
 def _check_train_set(context: RunContext, task: FitTask, before: str) -> None:

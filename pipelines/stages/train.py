@@ -21,15 +21,13 @@ from ..fitting.history import history_rows, write_history
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
 from ..fitting.training_bags import training_bags, window_boxes
 from ..products.fold_models import FoldModels, fold_numbers, seen_labels
-from ..products.held_out import ScoredPictures, calibrated, is_complete
+from ..products.held_out import ScoredPictures, calibrated, is_to_learn
 from ..products.models import (
     FitTask,
     decisive,
     denied_tasks,
     fit_tasks,
     fitted_detector,
-    has_other_data,
-    stored_provenance,
     weights_hash,
 )
 from ..products.projection import projection_of
@@ -49,11 +47,11 @@ def run(context: RunContext) -> None:
         context.leave_out(denied)
         tasks = [task for task in tasks if task.name not in denied]
     to_do: Sequence[FitTask] = [
-        task for task in tasks if context.redo or not is_complete(context.run, context.settings, task)
+        task for task in tasks if context.redo or is_to_learn(context.run, context.settings, task)
     ]
     if not context.redo:
         to_do = _resumed_tasks(context, tasks, to_do)
-    changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path), task)]
+    changed = [task.name for task in to_do if "data" in task.state().followed]
     if changed:
         context.reporter.say(f"train: pictures, labels or groups have changed; trained again: {', '.join(changed)}")
     for note in (note for task in tasks for note in task.reviews.notes):

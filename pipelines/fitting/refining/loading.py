@@ -13,11 +13,9 @@ from lapsvm.latent import KnownBoxes
 
 from ...context import Workspace
 from ...products.drawn import Drawn, DrawnShard
-from ...products.fold_models import FoldModels, fold_numbers
-from ...products.models import FitTask, weights_hash
+from ...products.fold_models import FoldModels
+from ...products.models import FitTask
 from ...run.dataset import Labels
-from ...run.folder import RunFolder
-from ...settings.limits import unmet
 from ...settings.settings import ObjectnessSettings, Settings
 from ...shards.objectness import is_used
 from ..training_bags import ContextPairs, stored_bags, window_objectness_of
@@ -81,20 +79,3 @@ def _prior(settings: ObjectnessSettings, shards: ShardSet) -> ObjectnessPrior | 
     """Return what stands out among the windows; None where the run does not use it, or the shards lack it."""
     values = window_objectness_of(shards) if is_used(settings, shards.objectness) else None
     return None if values is None else ObjectnessPrior(values, settings.weight)
-
-
-def fold_models(run: RunFolder, settings: Settings, task: FitTask, first: Detector, stage: str) -> FoldModels:
-    """Return the fold models of a trained class, perhaps none.
-
-    Raises StageError, in the name of the stage, if they are not there, or belong to other weights.
-    """
-    path, fold = run.fold_models(task.name), fold_numbers(settings, task.y, task.groups)
-    if not fold.any():
-        return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
-    if not path.is_file():
-        raise unmet(stage, "fold models", f"{path} is not there", "train")
-    models = FoldModels.load(path)
-    if models.model != weights_hash(first):
-        others = f"those of {path} are of another one"
-        raise unmet(stage, "fold models of the trained model", others, "train --redo")
-    return models
