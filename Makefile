@@ -12,7 +12,7 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cy
 
 # what runs the kernels, for the builds that look at them more closely
 KERNEL_TESTS := tests/test_boxes.py tests/test_bfloat16.py tests/test_build.py tests/test_threads.py tests/ranking \
-  tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/detection tests/evaluation
+  tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/detection tests/inspection tests/evaluation
 
 # what a package could lack: its modules, its data files, its commands
 WHEEL_TESTS := $(wildcard tests/test_*.py) tests/report tests/pipelines/commands
@@ -25,7 +25,7 @@ DIST ?= dist
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 
 # what the oldest dependencies could break: reading, arrays, networks, the command line
-OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/detection tests/evaluation tests/features tests/models \
+OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/detection tests/inspection tests/evaluation tests/features tests/models \
   tests/report tests/windows tests/pipelines/cli tests/pipelines/commands tests/pipelines/figures tests/pipelines/results tests/pipelines/run \
   tests/pipelines/settings tests/pipelines/verdicts
 

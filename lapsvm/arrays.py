@@ -105,15 +105,20 @@ def as_whole_numbers(name: str, values: ArrayLike) -> Index:
     return array.astype(np.intp)
 
 
-def as_groups(groups: ArrayLike) -> tuple[Index, Index]:
-    """Return the group of each of n entries, 0 .. G - 1, and the sizes (G,) of the groups.
+def as_groups(groups: ArrayLike | None, n: int) -> tuple[Index, Index]:
+    """Return the group of each of n pictures, 0 .. G - 1, and the sizes (G,) of the groups.
+
+    Without groups each picture is on its own.
 
     Raises
     ------
     ShapeError, InputError
-        As `as_whole_numbers`.
+        As `as_whole_numbers`, or unless every picture has a group.
     """
-    _, group, sizes = np.unique(as_whole_numbers("groups", groups), return_inverse=True, return_counts=True)
+    numbers = as_whole_numbers("groups", np.arange(n) if groups is None else groups)
+    if len(numbers) != n:
+        raise ShapeError(f"groups must have one entry per picture, {n:,}, got {len(numbers):,}.")
+    _, group, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
     return group, sizes
 
 

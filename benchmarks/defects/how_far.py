@@ -90,7 +90,7 @@ def by_run(name: str, predictor: Predictor, records: Sequence[ImageRecord]) -> l
     names = [detector.class_name for detector in predictor.detectors]
     for record in records:
         scored = predictor.scored(record.pixels())
-        found, verdict = scored.detections(), scored.verdict()
+        found, verdict = scored.detections(), scored.decision()
         scores.append([best_score(found[one]) for one in names])
         centres.append([(found[one].boxes[0, :2] + found[one].boxes[0, 2:]) / 2 for one in names])
         peaks.append([np.add(map_peak(scored.score_map(one).values)[::-1], 0.5) for one in names])

@@ -30,9 +30,11 @@ from sklearn.model_selection import StratifiedKFold
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.detection import Calibration
-from lapsvm.detection.alarms import Share, choose_threshold, least_share
-from lapsvm.detection.whole_pictures import fit_picture_model
 from lapsvm.evaluation import image_auroc
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.promises import least_share
+from lapsvm.inspection.threshold import choose_threshold
+from lapsvm.inspection.whole_pictures import fit_picture_model
 
 SETTINGS = (
     (30, 50, 0.0), (30, 100, 0.25), (30, 100, 0.3), (30, 100, 0.4), (30, 300, 0.3), (30, 300, 0.6), (60, 1000, 0.2),
@@ -150,7 +152,7 @@ def coverage(group: Index, alike: float, rule: float, is_chosen: bool, rng: np.r
     """Return whether the interval of one draw holds the share of new pictures; `rule` is a share or a threshold."""
     scores = alike_scores(group, alike, rng)
     threshold = choose_threshold(scores, rule, group) if is_chosen else rule
-    low, high = Share.among(scores >= threshold, group).interval
+    low, high = AlarmRate.among(scores >= threshold, group).interval
     return bool(low <= norm.sf(threshold) <= high)
 
 

@@ -22,17 +22,17 @@ import typer
 from lapsvm.pipelines.cli.study import Cell, print_table, study_command
 from lapsvm.pipelines.commands.drawing.files import picture_files
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.alarms import calibrated_detectors, joined_probabilities, known_held_out
-from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
+from lapsvm.pipelines.inspection.decisions import calibrated_detectors, known_held_out
+from lapsvm.pipelines.inspection.whole_pictures import HELD_OUT, PictureRules, learn_whole_pictures
 from lapsvm.pipelines.run.groups import n_groups
 from lapsvm.pipelines.run.progress import Reporter
 from scipy.stats import betabinom
 
 from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor
-from lapsvm.detection.alarms import choose_threshold
 from lapsvm.errors import InputError, MissingError
 from lapsvm.evaluation.intervals import LEVEL
+from lapsvm.inspection.threshold import choose_threshold
 
 SHARES = 0.02, 0.05, 0.1, 0.2
 
@@ -57,8 +57,8 @@ def held_out(folder: Path) -> np.ndarray:
     """Return the highest probability of each held-out picture of no class of a run."""
     stored = RunContext.opened(folder, "this table", threads=2, quiet=True).stored
     detectors = calibrated_detectors(stored)
-    known = known_held_out(stored.folder, detectors)
-    found = joined_probabilities(known, detectors, learn_whole_pictures(stored, known, Reporter(True)))
+    best = PictureRules(detectors, known_held_out(stored.folder, detectors))
+    found = learn_whole_pictures(stored, best, Reporter(True)).sets(None, ())[HELD_OUT]
     groups = stored.groups(stored.train_set, found.ids, stored.shards_if_any(stored.train_set))
     if n_groups(groups, found.is_ok) < found.is_ok.sum():
         raise InputError(f"run {folder} has pictures in groups, whose alarms are not beta-binomial.")
@@ -68,9 +68,9 @@ def held_out(folder: Path) -> np.ndarray:
 def new_probabilities(folder: Path, files: Sequence[Path]) -> np.ndarray:
     """Return the highest probability of each picture."""
     predictor = Predictor.open(folder)
-    if predictor.alarm is None:
+    if predictor.shown.alarm is None:
         raise MissingError(f"run {folder} has no threshold of its present models; run lapsvm threshold first.")
-    return np.array([predictor.verdict(file).probability for file in files])
+    return np.array([predictor.decision(file).probability for file in files])
 
 
 def rows(known: np.ndarray, new: np.ndarray) -> Iterator[tuple[Cell, ...]]:

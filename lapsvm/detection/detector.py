@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite, is_optional_number
 from lapsvm.bfloat16 import BFLOAT16, as_float32, widened
-from lapsvm.detection.calibration import Calibration
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
+from lapsvm.inspection.calibration import Calibration
 from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm detector"

@@ -1,4 +1,4 @@
-"""The models of a prediction: which files, and what their provenance says of windows, features and detection."""
+"""The models of a prediction: their files, and the windows, features and detection that they record."""
 
 import warnings
 from collections import Counter
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import as_number
-from lapsvm.detection.alarms import FILE, AlarmThreshold
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.scoring import DETECTION, SEARCHED
+from lapsvm.detection.scoring import DETECTION, SEARCHED, scoring_difference, threshold_fits
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
 from lapsvm.features import Extractor, recorded_description, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
+from lapsvm.inspection.threshold import FILE, AlarmThreshold
 from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings, current_names
 from lapsvm.texts.reading import read_toml
 from lapsvm.windows.proposals import WINDOWS_VERSION
@@ -88,58 +88,42 @@ def check_threshold(detectors: Sequence[Detector], files: Sequence[Path], thresh
         )
 
 
-def stored_alarm(detectors: Sequence[Detector], files: Sequence[Path]) -> AlarmThreshold | None:
-    """Return the threshold in the folder of all model files, if there is one; it warns of one for other models.
+def stored_alarm(
+    models: Sequence[Detector], files: Sequence[Path], used: Sequence[Mapping[str, Any]]
+) -> AlarmThreshold | None:
+    """Return the threshold in the folder of all model files, or None; warn of one that does not belong to them.
 
-    Raises ModelFileError if it is damaged.
+    `used` has the result of `lapsvm.detection.scoring.used_scoring` for each model. A threshold of an earlier version
+    counts whole pictures so that more good ones may alarm than it promises, which a warning says. Raises ModelFileError
+    if it is damaged.
     """
-    path = _threshold_file(files)
-    if path is None:
-        return None
-    alarm = AlarmThreshold.load(path)
-    if alarm.fits(detectors):
-        return alarm
-    warnings.warn(
-        f"threshold {path} was chosen for other models and is not used; run lapsvm threshold again.", stacklevel=3
-    )
-    return None
-
-
-def _threshold_file(files: Sequence[Path]) -> Path | None:
     folders = {file.parent for file in files}
     path = next(iter(folders)) / FILE
-    return path if len(folders) == 1 and path.is_file() else None
-
-
-def alarm_for(
-    alarm: AlarmThreshold | None,
-    detectors: Sequence[Detector],
-    files: Sequence[Path],
-    used: Sequence[Mapping[str, Any]],
-) -> AlarmThreshold | None:
-    """Return the threshold if it was chosen on scores by what is used; warn, and return None, if it was not.
-
-    `used` has the result of `lapsvm.detection.scoring.used_scoring` for each detector. A threshold of an earlier
-    version counts whole pictures so that more good ones may alarm than it promises, which is said.
-    """
-    if alarm is None:
+    if len(folders) > 1 or not path.is_file():
         return None
-    pairs = zip(detectors, used, strict=True)
-    difference = next(filter(None, (alarm.scoring_difference(*pair) for pair in pairs)), "")
+    alarm = AlarmThreshold.load(path)
+    if not threshold_fits(alarm, models):
+        _warn(f"{path} was chosen for other models and is not used; run lapsvm threshold again.")
+        return None
+    pairs = zip(models, used, strict=True)
+    difference = next(filter(None, (scoring_difference(alarm, *pair) for pair in pairs)), "")
     if difference:
-        warnings.warn(
-            f"threshold {_threshold_file(files)} was chosen with {difference} and is not used: pictures get no "
-            "verdict. Predict as the models record, or train and run lapsvm threshold with these settings.",
-            stacklevel=3,
+        _warn(
+            f"{path} was chosen with {difference} and is not used: pictures get no decision. Predict as the models "
+            "record, or train and run lapsvm threshold with these settings."
         )
         return None
     if alarm.scoring is None and alarm.pictures:
-        warnings.warn(
-            f"threshold {_threshold_file(files)} is of an earlier version, by which more good pictures may alarm than "
-            "it promises; run lapsvm threshold again.",
-            stacklevel=3,
+        _warn(
+            f"{path} is of an earlier version, by which more good pictures may alarm than it promises; run lapsvm "
+            "threshold again."
         )
     return alarm
+
+
+def _warn(sentence: str) -> None:
+    """Warn of a threshold."""
+    warnings.warn(f"threshold {sentence}", stacklevel=4)
 
 
 def proposal_settings(detector: Detector, file: Path, method: str | None) -> ProposalSettings:

@@ -16,8 +16,6 @@ from lapsvm.settings import DetectSettings
 if TYPE_CHECKING:
     from lapsvm.bags import Bags  # takes a tenth of a second, and prediction needs none
 
-PROBABLE = 0.5
-"""The probability from which a picture counts as one that shows a class, where no threshold is given."""
 PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 SMOOTHING_UNIT, SMOOTHING_IOU = 0.5, 0.7  # standard deviations of the scores; see `smooth_scores`
 SMOOTHED = 200  # windows beyond these have weights near 0, and all pairs of a picture's windows take long
@@ -39,30 +37,6 @@ class Detected:
     boxes: Array
     scores: Float64
     probabilities: Float64 | None = None
-
-    def at_least(self, probability: float | None) -> "Detected":
-        """Return the boxes of at least this probability; all where it is None or the model has none."""
-        if probability is None or self.probabilities is None:
-            return self
-        return self.taken(self.probabilities >= probability)
-
-    def alarming(self, probability: float, of_picture: float | None = None) -> "Detected":
-        """Return what to show of a class for which pictures of at least this probability alarm.
-
-        Its best box, if the class alarms, and further ones of at least this probability and `PROBABLE`. All boxes where
-        there are no probabilities.
-
-        Parameters
-        ----------
-        probability : float
-        of_picture : float, optional
-            The class's probability in the picture; by default that of its best box.
-        """
-        if self.probabilities is None:
-            return self
-        kept = self.probabilities >= max(probability, PROBABLE)
-        kept[:1] = (self.probabilities[:1] if of_picture is None else of_picture) >= probability
-        return self.taken(kept & kept[:1].all())
 
     def taken(self, rows: slice | NDArray[np.bool_]) -> "Detected":
         """Return the boxes of some rows."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +11,6 @@ from typing import Any, Self
 from lapsvm.arrays import Array, check_count
 from lapsvm.catalog import Pixels, is_plain
 from lapsvm.detection import model_sources
-from lapsvm.detection.alarms import AlarmThreshold, PictureVerdict
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import Detected
 from lapsvm.detection.prepared import PreparedWindows, as_pixels, prepare_windows, propose_and_prepare, window_scores
@@ -20,6 +19,8 @@ from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.detection.scoring import used_scoring
 from lapsvm.errors import InputError
 from lapsvm.features import Extractor
+from lapsvm.inspection.decision import Decision
+from lapsvm.inspection.shown import Shown
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.packages import check_package
 from lapsvm.windows.proposals import picture_windows
@@ -46,12 +47,9 @@ class Predictor:
         Seed of the windows.
     detection : sequence of DetectSettings
         How the scores of each detector become boxes.
-    threshold : float, optional
-        Least probability of a box, 0 for all. None: with `alarm` the best box of each class that raises an alarm, and
-        further ones if their probability is .5, too; without `alarm` all boxes of a picture in which a class has a
-        probability of .5, and the best one of each class of another picture.
-    alarm : AlarmThreshold, optional
-        From which probability a picture is not ok, and what the whole picture adds to it (``lapsvm threshold``).
+    shown : Shown, optional
+        The rule by which boxes are shown, with the stored threshold of ``lapsvm threshold``, if there is one, as its
+        `alarm`.
 
     Examples
     --------
@@ -64,13 +62,12 @@ class Predictor:
     windows: ProposalSettings
     seed: int
     detection: Sequence[DetectSettings]
-    threshold: float | None = None
-    alarm: AlarmThreshold | None = None
+    shown: Shown = field(default_factory=Shown)
 
     def __repr__(self) -> str:
         names = [detector.class_name for detector in self.detectors]
         classes = ", ".join([*names[:_SHOWN], *([f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else [])])
-        rule = "" if self.alarm is None else f", ok below {self.alarm.probability:.3g}"
+        rule = "" if self.shown.alarm is None else f", ok below {self.shown.alarm.probability:.3g}"
         return f"Predictor({classes}: {self.extractor.dim:,} features of {self.windows.method} windows{rule})"
 
     @classmethod
@@ -97,7 +94,8 @@ class Predictor:
         device : "auto", "cpu" or "cuda"
             Where torch runs a network.
         threshold : float, optional
-            Least probability of a box, in [0, 1], 0 for all; by default as for the class. It changes no verdict.
+            Least probability of a box, in [0, 1], 0 for all; by default as `lapsvm.inspection.shown.Shown` says. It
+            changes no decision.
         max_detections : int, default 10
             Largest number of boxes per picture and class.
         **detection
@@ -122,7 +120,7 @@ class Predictor:
         paths = model_sources.model_paths(models)
         files = model_sources.model_files(paths)
         loaded = [Detector.load(path) for path in files]
-        alarm, detectors = model_sources.stored_alarm(loaded, files), [detector.whole for detector in loaded]
+        detectors = [detector.whole for detector in loaded]
         model_sources.check_together(detectors, files)
         model_sources.check_threshold(detectors, files, threshold)
         first, texts = detectors[0], [extractor] if isinstance(extractor, str) else extractor
@@ -133,8 +131,8 @@ class Predictor:
         rules = [model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
         chosen = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
         used = [used_scoring(proposals, chosen, opened, rule) for rule in rules]
-        alarm = model_sources.alarm_for(alarm, detectors, files, used)
-        return cls(detectors, opened, proposals, chosen, rules, threshold, alarm)
+        shown = Shown(threshold, model_sources.stored_alarm(loaded, files, used))
+        return cls(detectors, opened, proposals, chosen, rules, shown)
 
     def __call__(self, picture: Picture) -> dict[str, Detected]:
         """Return the boxes of every class in a picture.
@@ -147,8 +145,8 @@ class Predictor:
         -------
         dict of str to Detected
             Class -> boxes (n, 4) x1, y1, x2, y2 in pixels, 0-based and half-open, scores (n,) and probabilities (n,) or
-            None, the best first. A class without boxes has empty arrays, and which boxes of low probability there are
-            is said at `threshold`. In a picture of one colour all probabilities are 0.
+            None, the best first. A class without boxes has empty arrays; `shown` decides which boxes of low probability
+            there are. In a picture of one colour all probabilities are 0.
 
         Raises
         ------
@@ -159,18 +157,20 @@ class Predictor:
         """
         return self.scored(picture).detections()
 
-    def verdict(self, picture: Picture) -> PictureVerdict | None:
-        """Return whether a picture is ok, or which class it shows; None where no threshold is stored with the models.
+    def decision(self, picture: Picture) -> Decision | None:
+        """Decide whether a picture is ok, or which class it shows; None if no threshold is stored with the models.
 
         Parameters
         ----------
         picture : path, PIL.Image.Image or ndarray
             As for a call, with the same errors.
         """
-        return self.scored(picture).verdict()
+        return self.scored(picture).decision()
+
+    verdict = decision  # its former name
 
     def scored(self, picture: Picture, threads: int = 1) -> ScoredPicture:
-        """Return a picture with the scores of its windows, for detections, verdict and score maps.
+        """Return a picture with the scores of its windows, for detections, decision and score maps.
 
         Parameters
         ----------
@@ -218,15 +218,15 @@ class Predictor:
     def _scored_windows(self, pixels: Pixels, prepared: PreparedWindows) -> ScoredPicture:
         """Return a picture with the scores of prepared windows."""
         scores = window_scores(prepared, self.detectors, self.extractor)
-        rules = self.detection, self.threshold, is_plain(pixels), self.alarm, self._picture_scores(prepared)
+        rules = self.detection, self.shown, is_plain(pixels), self._picture_scores(prepared)
         return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules)
 
     def _picture_scores(self, prepared: PreparedWindows) -> dict[str, float]:
-        """Return the scores of the whole picture by the picture models of `alarm`.
+        """Return the scores of the whole picture by the picture models of the alarm.
 
         They take a pass of their own, so that the scores of windows have the same bits with and without them.
         """
-        models = {} if self.alarm is None else self.alarm.pictures
+        models = {} if self.shown.alarm is None else self.shown.alarm.pictures
         names = [detector.class_name for detector in self.detectors if detector.class_name in models]
         if not names or not len(prepared.boxes):
             return {}

@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float32, Float64, Index, as_whole_numbers, check_count
 from lapsvm.boxes import areas
-from lapsvm.detection.calibration import Calibration
 from lapsvm.detection.picture_scores import SMOOTHING_UNIT
 from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError, ShapeError
+from lapsvm.inspection.calibration import Calibration
 
 LARGEST = 1e38  # the map is float32
 _TOTAL = 2**61  # the greatest sum of all windows' masses, whole numbers of 64 bits

@@ -7,10 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, check_known
-from lapsvm.detection.alarms import AlarmThreshold, PictureVerdict
 from lapsvm.detection.detector import Detector
-from lapsvm.detection.picture_scores import PROBABLE, Detected, detect_windows, ranking_scores
+from lapsvm.detection.picture_scores import Detected, detect_windows, ranking_scores
 from lapsvm.detection.score_maps import ScoreMap, score_map
+from lapsvm.inspection.decision import Decision
+from lapsvm.inspection.shown import Shown
+from lapsvm.inspection.threshold import AlarmThreshold
 from lapsvm.settings import DetectSettings
 
 
@@ -27,15 +29,13 @@ class ScoredPicture:
     scores : ndarray of shape (n, k), float64
     detectors : sequence of k Detector
     detection : sequence of k DetectSettings
-    threshold : float or None
-        Least probability of a box; None: the rule of `detections`.
+    shown : Shown
+        The rule by which `detections` shows boxes; with an alarm's threshold it decides whether the picture is ok, too.
     is_plain : bool
-        Whether the picture is of one colour. It shows no class then, so all probabilities are 0: what a model gives to
-        features of nothing is no evidence, and calibration has seen no such picture.
-    alarm : AlarmThreshold or None
-        What decides whether the picture is ok.
+        Whether the picture is of one colour. It shows no class then, so all probabilities are 0: scores of features of
+        nothing are no evidence, and calibration has seen no such picture.
     picture_scores : mapping of class name to float
-        Those of the whole picture by the picture models of `alarm`: the mean of its windows' scores by each.
+        The scores of the whole picture by the picture models of the alarm: the mean of its windows' scores by each.
     """
 
     size: tuple[int, int]
@@ -43,9 +43,8 @@ class ScoredPicture:
     scores: Float64
     detectors: Sequence[Detector]
     detection: Sequence[DetectSettings]
-    threshold: float | None = None
+    shown: Shown = field(default_factory=Shown)
     is_plain: bool = False
-    alarm: AlarmThreshold | None = None
     picture_scores: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -53,32 +52,25 @@ class ScoredPicture:
         return f"ScoredPicture({names}: {len(self.boxes):,} windows of {width:,} x {height:,} pixels)"
 
     def detections(self) -> dict[str, Detected]:
-        """Return the boxes of every class, as a call of `Predictor` does.
+        """Return the shown boxes of every class, as a call of `Predictor` does."""
+        probabilities = {name: of_class.probabilities for name, of_class in self._detected.items()}
+        rows = self.shown.rows(probabilities, self._picture_probabilities)
+        return {name: of_class.taken(rows[name]) for name, of_class in self._detected.items()}
 
-        With `alarm` alone they are those of `Detected.alarming`. Without any threshold a picture in which no class has
-        a probability of .5 has the best box of each class alone.
+    def decision(self) -> Decision | None:
+        """Decide whether the picture is ok, or which class it shows; None without an alarm's threshold."""
+        return None if self.shown.alarm is None else self.shown.alarm.decide(self._picture_probabilities)
+
+    @property
+    def _picture_probabilities(self) -> dict[str, float]:
+        """The probability of each class that decides: with the whole picture, where its score is known.
+
+        A picture of one colour has no such score.
         """
-        classes = self._detected.items()
-        if self.threshold is not None:
-            return {name: of_class.at_least(self.threshold) for name, of_class in classes}
-        if self.alarm is not None:
-            least, shares = self.alarm.probability, self._picture_probabilities(self.alarm)
-            return {name: of_class.alarming(least, shares.get(name)) for name, of_class in classes}
-        if self._is_improbable:
-            return {name: of_class.taken(slice(1)) for name, of_class in classes}
-        return dict(classes)
-
-    def verdict(self) -> PictureVerdict | None:
-        """Return whether the picture is ok, or which class it shows; None without `alarm`."""
-        return None if self.alarm is None else self.alarm.verdict(self._picture_probabilities(self.alarm))
-
-    def _picture_probabilities(self, alarm: AlarmThreshold) -> dict[str, float]:
-        """Return the probability of each class that the verdict compares: with the whole picture where that is known.
-
-        A picture of one colour has none.
-        """
-        bests = self._best_probabilities
-        known = () if self.is_plain else (name for name in self.picture_scores if name in bests)
+        alarm, bests = self.shown.alarm, self._best_probabilities
+        if alarm is None or self.is_plain:
+            return bests
+        known = (name for name in self.picture_scores if name in bests)
         return bests | {name: self._joined_probability(alarm, name) for name in known}
 
     def _joined_probability(self, alarm: AlarmThreshold, name: str) -> float:
@@ -100,17 +92,11 @@ class ScoredPicture:
         shares = {name: detected.probabilities for name, detected in self._detected.items()}
         return {name: float(of_class[0]) for name, of_class in shares.items() if of_class is not None and len(of_class)}
 
-    @property
-    def _is_improbable(self) -> bool:
-        """Whether all classes have probabilities, and none has `PROBABLE`."""
-        bests = self._best_probabilities
-        return 0 < len(bests) == len(self.detectors) and max(bests.values()) < PROBABLE
-
     def best_class(self) -> str:
-        """Return the most probable class, that of an alarm first; of the highest score where none has probabilities."""
-        verdict = self.verdict()
-        if verdict is not None and verdict.class_name is not None:
-            return verdict.class_name
+        """Return the most probable class, one that raises an alarm first; the best-scored one without probabilities."""
+        decision = self.decision()
+        if decision is not None and decision.class_name is not None:
+            return decision.class_name
         bests = self.scores.max(axis=0)
         shares = [self._probabilities(detector, bests[[column]]) for column, detector in enumerate(self.detectors)]
         keys = [(0, best) if of is None else (1, of[0]) for of, best in zip(shares, bests, strict=True)]

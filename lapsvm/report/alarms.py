@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lapsvm.detection.alarms import OK, AlarmThreshold, Share
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.decision import OK
+from lapsvm.inspection.threshold import AlarmThreshold
 from lapsvm.report.contents import Contents
 from lapsvm.report.diagnosis import UNSEEN, Cell, FigureTable, interval_text
 from lapsvm.report.tables import decimal
@@ -100,19 +102,19 @@ def _alarm_table(alarm: AlarmThreshold) -> FigureTable:
     """Return how many pictures of each kind raise an alarm."""
     parts = {UNSEEN.capitalize(): alarm.held_out, **({"On the test set": alarm.tested} if alarm.tested else {})}
     kinds = [kind for kind in alarm.held_out if kind != OK]
-    rows = tuple((kind, _share_cells(parts, kind)) for kind in kinds)
+    rows = tuple((kind, _rate_cells(parts, kind)) for kind in kinds)
     caption = "Pictures that raise an alarm, with intervals at 95 %: those of a defect should, good ones should not."
     if any(of[OK].share is not None for of in parts.values() if OK in of):
         caption += " Of good pictures the share and its interval count each group the same, as the promise does."
-    return FigureTable("Alarms", "", caption, tuple(parts), rows, _share_cells(parts, OK), "good pictures")
+    return FigureTable("Alarms", "", caption, tuple(parts), rows, _rate_cells(parts, OK), "good pictures")
 
 
-def _share_cells(parts: Mapping[str, Mapping[str, Share]], kind: str) -> tuple[Cell, ...]:
-    return tuple(_share_cell(of.get(kind)) for of in parts.values())
+def _rate_cells(parts: Mapping[str, Mapping[str, AlarmRate]], kind: str) -> tuple[Cell, ...]:
+    return tuple(_rate_cell(of.get(kind)) for of in parts.values())
 
 
-def _share_cell(share: Share | None) -> Cell:
-    if share is None or not share.of:
+def _rate_cell(rate: AlarmRate | None) -> Cell:
+    if rate is None or not rate.of:
         return Cell("none")
-    low, high = share.interval
-    return Cell(share.count, f"{100 * low:.1f} to {100 * high:.1f} %")
+    low, high = rate.interval
+    return Cell(rate.count, f"{100 * low:.1f} to {100 * high:.1f} %")

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
 from lapsvm.detection import Reliability, ScoreMap
-from lapsvm.detection.alarms import AlarmThreshold
 from lapsvm.errors import InputError, NotFiniteError
 from lapsvm.evaluation import check_entry
+from lapsvm.inspection.threshold import AlarmThreshold
 
 
 @dataclass(frozen=True)

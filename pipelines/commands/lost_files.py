@@ -32,7 +32,7 @@ _OTHERS = {
     MARKER: "without a whole {path} no file of the run is replaced: lapsvm run --out NEW --shards-from {out}, with the "
     "options of the first command of the run, makes it in another folder, from the same features",
     "threshold.json": "lapsvm threshold --out {out} makes {path} again, by the same --max-false-alarms; without it "
-    "pictures get no verdict",
+    "pictures get no decision",
     "tuning.json": "lapsvm tune --out {out} makes {path} again",
     "verdicts.jsonl": "{path} holds what a person said, which no command makes again: copy it from elsewhere",
 }

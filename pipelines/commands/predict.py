@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError, WriteError, naming
+from lapsvm.inspection.shown import Shown
 from lapsvm.settings import COUNT_FROM_1, SHARE
 
 from ..cli.answer import Outcome, give, print_json
@@ -18,7 +19,7 @@ from ..settings.settings import AUTO
 
 if TYPE_CHECKING:
     from lapsvm.arrays import Float32
-    from lapsvm.detection import Detected, PictureVerdict, Predictor
+    from lapsvm.detection import Decision, Detected, Predictor
     from lapsvm.detection.scored_picture import ScoredPicture
     from lapsvm.pictures.reading import Picture, Pixels
 
@@ -32,11 +33,11 @@ Unreadable = ImageError | MissingError
 
 
 class Predicted(NamedTuple):
-    """What is known of one picture: its entry in the output, its drawn boxes, its verdict, and why it is not drawn."""
+    """The result for one picture: its JSON entry, number of drawn boxes, decision, and why it is not drawn."""
 
     entry: dict[str, Any]
     drawn: int
-    verdict: "PictureVerdict | None" = None
+    decision: "Decision | None" = None
     not_drawn: str = ""
 
 
@@ -50,7 +51,7 @@ class Predicted(NamedTuple):
                default=REQUIRED),
         Option("model", "--model", Path, "A run folder, a model file, or a folder of them.", several=REPEATED,
                default=REQUIRED),
-        Option("threshold", "--threshold", float, "The least probability of a box.", rule=SHARE),
+        Option("threshold", "--threshold", float, f"The least probability of a box; {Shown.HELP}.", rule=SHARE),
         Option("draw", "--draw", Path, "The folder for pictures with boxes: those of at least the threshold, or 0.5."),
         Option("heatmap", "--heatmap", bool, "Beside each drawing NAME.heatmap.png: where the most probable class "
                "scores; and NAME.objectness.png: what stands out, where the models record what measured it.",
@@ -96,13 +97,14 @@ def predict(options: dict[str, Any]) -> Outcome:
                 left_out[str(picture.path)] = str(result)
                 continue
             results.append(result)
-            if result.verdict is not None:  # a threshold decides
-                reporter.say(f"{result.entry['image']}: {result.verdict}")
+            if result.decision is not None:  # by a stored threshold
+                reporter.say(f"{result.entry['image']}: {result.decision}")
     if len(results) < len(pictures):
         reporter.warn(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
-    if predictor.alarm is not None:
-        ok = sum(result.verdict is not None and result.verdict.is_ok for result in results)
-        rule = f"no class has a probability of at least {predictor.alarm.probability:.3g}"
+    alarm = predictor.shown.alarm
+    if alarm is not None:
+        ok = sum(result.decision is not None and result.decision.is_ok for result in results)
+        rule = f"no class has a probability of at least {alarm.probability:.3g}"
         reporter.say(f"{ok:,} of {len(results):,} pictures are ok: {rule}")
     if draw is not None:
         reporter.say(_drawing_summary(results, predictor, draw, maps))
@@ -139,7 +141,7 @@ def _opened(options: Mapping[str, Any], reporter: "Reporter") -> "Predictor":
 
 
 def _standing_out(options: Mapping[str, Any], predictor: "Predictor", reporter: "Reporter") -> "MapSource | None":
-    """Open what draws what stands out, if the models record it."""
+    """Open the source of objectness maps that the models record, if they do."""
     from lapsvm.detection.model_sources import model_files
 
     from ..figures.maps.objectness_maps import open_recorded
@@ -148,26 +150,13 @@ def _standing_out(options: Mapping[str, Any], predictor: "Predictor", reporter: 
     return open_recorded(predictor.detectors, files, options["device"], reporter)
 
 
-def _least(predictor: "Predictor") -> float:
-    """Return the least probability of a drawn box."""
-    from lapsvm.detection.picture_scores import PROBABLE
-
-    if predictor.threshold is not None:
-        return predictor.threshold
-    if predictor.alarm is None:
-        return PROBABLE
-    return 0.0 if predictor.alarm.pictures else predictor.alarm.probability  # whole pictures chose the boxes already
-
-
 def _drawing_summary(results: Sequence[Predicted], predictor: "Predictor", folder: Path, maps: Sequence[str]) -> str:
     """Return the line that says what was drawn, and by which rule."""
     from .drawing.files import MEANINGS
 
     boxes, shown = sum(result.drawn for result in results), sum(result.drawn > 0 for result in results)
     uncalibrated = [detector.class_name for detector in predictor.detectors if detector.calibration is None]
-    is_chosen = predictor.threshold is None and predictor.alarm is not None and bool(predictor.alarm.pictures)
-    probable = "an alarm of their class" if is_chosen else f"a probability of at least {_least(predictor):g}"
-    rules = [probable] * (len(uncalibrated) < len(predictor.detectors))
+    rules = [predictor.shown.sentence] * (len(uncalibrated) < len(predictor.detectors))
     rules += ["at least half the best score of the picture"] if uncalibrated else []
     meanings = "".join(f"; {name.format('NAME')}: {MEANINGS[name]}" for name in maps)
     counts = f"{boxes} boxes in {shown} of {len(results)} pictures"
@@ -183,7 +172,7 @@ def _predict_picture(
     reporter: "Reporter",
     threads: int,
 ) -> Predicted | Unreadable:
-    """Return what is known of one picture; why it cannot be read if `skip_bad` is set."""
+    """Return the result for one picture; the reason why it cannot be read if `skip_bad` is set."""
     from lapsvm.catalog import read_picture
 
     from .drawing.boxes import drawn_boxes
@@ -202,18 +191,18 @@ def _predict_picture(
     with naming(f"picture {path}"):
         scored = predictor.scored(pixels, threads)
         standing_out = source.map(pixels) if source is not None and drawing is not None else None
-    detected, verdict = scored.detections(), scored.verdict()
+    detected, decision = scored.detections(), scored.decision()
     n_drawn, not_drawn = 0, ""
     if drawing is not None:
-        boxes = drawn_boxes(detected, _least(predictor))
+        boxes = drawn_boxes(detected, predictor.shown.least)
         not_drawn = _not_drawn(drawing, pixels, boxes, scored, standing_out)
         n_drawn = 0 if not_drawn else len(boxes)
     height, width = pixels.shape[:2]
-    said = {} if verdict is None else {"verdict": verdict.name, "probability": verdict.probability}
+    decided = {} if decision is None else {"verdict": decision.name, "probability": decision.probability}
     entries = chain.from_iterable(_entries(name, of_class) for name, of_class in detected.items())
     best_first = sorted(entries, key=lambda entry: -entry["score"])
-    entry = {"image": str(path), "width": width, "height": height, **warning, **said, "detections": best_first}
-    return Predicted(entry, n_drawn, verdict, not_drawn)
+    entry = {"image": str(path), "width": width, "height": height, **warning, **decided, "detections": best_first}
+    return Predicted(entry, n_drawn, decision, not_drawn)
 
 
 def _not_drawn(

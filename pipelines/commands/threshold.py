@@ -13,14 +13,18 @@ from ..cli.parameters import add_verb
 from ..settings.option import Option
 from ..settings.options import RUN_FOLDER, panel
 
-BySet = Mapping[str, Mapping[str, Mapping[str, Any]]]  # what verdicts are by -> set -> measure -> value
+_FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
+_RULES = {"verdicts": "decisions", "best_windows": "best windows"}
+_SETS = {"held_out": "held out", "tested": "test set"}
+_ALONE = "best windows alone decide: whole pictures add nothing, are too few, or have no features"
+BySet = Mapping[str, Mapping[str, Mapping[str, Any]]]  # rule of the decision -> set -> measure -> value
 
 if TYPE_CHECKING:
     from lapsvm.arrays import Index
     from lapsvm.detection import Detector
-    from lapsvm.detection.alarms import AlarmThreshold, Promise
-
-    from ..results.alarms import Verdicts
+    from lapsvm.inspection.probabilities import PictureProbabilities
+    from lapsvm.inspection.promises import Promise
+    from lapsvm.inspection.threshold import AlarmThreshold
 
 
 @add_verb("threshold", *panel(
@@ -36,34 +40,40 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
-    from lapsvm.detection.alarms import Promise
+    from lapsvm.evaluation.figures import Draws
+    from lapsvm.inspection.promises import Promise
 
     from ..context import RunContext
-    from ..results.alarms import calibrated_detectors, known_held_out, run_verdicts, tested_detections
-    from ..results.whole_pictures import learn_whole_pictures
+    from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
+    from ..inspection.whole_pictures import HELD_OUT, PictureRules, learn_whole_pictures
     from ..run.groups import n_groups
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     stored, run = context.stored, context.run
     with run.lock("lapsvm threshold"):
         detectors = calibrated_detectors(stored)
-        held_out = known_held_out(run, detectors)
-        tested = tested_detections(stored)
-        alone = run_verdicts(stored, tested, held_out, detectors)
-        pictures = learn_whole_pictures(stored, held_out, context.reporter)
-        verdicts = run_verdicts(stored, tested, held_out, detectors, pictures)
-        groups = verdicts.groups(stored)
+        best = PictureRules(detectors, known_held_out(run, detectors))
+        tested, records = known_detections(stored), stored.data.records.get(stored.settings.data.test_set, ())
+        rules = learn_whole_pictures(stored, best, context.reporter)
+        compared = {"verdicts": rules.sets(tested, records), "best_windows": best.sets(tested, records)}
+        sets = compared["verdicts"]
+        groups = set_groups(stored, sets)
         promise = Promise(options["max_false_alarms"], options["confidence"])
-        alarm = _chosen(verdicts, groups, promise, detectors)
-        alarm = replace(alarm, pictures=pictures.stored(run, detectors))
-        text = alarm.as_text(list(detectors.values()))
+        alarm = _chosen(sets, groups, promise, detectors)
+        alarm = replace(alarm, pictures=rules.stored(run))
+        text = alarm.as_text({name: detector.calibration for name, detector in detectors.items()})
         run.write(run.threshold_file, text)
-    compared = {"verdicts": verdicts, "best_windows": alone}
-    figures = {name: one.any_class() for name, one in compared.items()}
-    draws = verdicts.draws(stored.settings.seed, groups)
-    intervals = {name: one.any_class_intervals(draws) for name, one in compared.items()}
+    figures = {
+        rule: {key: row for key, pictures in of_rule.items() if (row := pictures.any_class())}
+        for rule, of_rule in compared.items()
+    }
+    draws = {key: Draws.of(sets[key].ids, stored.settings.seed, groups[key]) for key in figures["verdicts"]}
+    intervals = {
+        rule: {key: of_rule[key].any_class_intervals(drawn) for key, drawn in draws.items()}
+        for rule, of_rule in compared.items()
+    }
     if not context.reporter.quiet:
-        _print(alarm, n_groups(groups["held_out"], verdicts.held_out.is_ok))
+        _print(alarm, n_groups(groups[HELD_OUT], sets[HELD_OUT].is_ok))
         _print_figures(figures, intervals, list(alarm.pictures))
     context.reporter.say(
         f"stored in {run.threshold_file}: predict --model {run.path} uses it, and lapsvm report writes it into the page"
@@ -74,35 +84,38 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
 
 def _chosen(
-    verdicts: "Verdicts", groups: "Mapping[str, Index]", promise: "Promise", detectors: "Mapping[str, Detector]"
+    sets: "Mapping[str, PictureProbabilities]",
+    groups: "Mapping[str, Index]",
+    promise: "Promise",
+    detectors: "Mapping[str, Detector]",
 ) -> "AlarmThreshold":
-    """Return the threshold that keeps the promise for pictures of no class, and what reaches it."""
-    from lapsvm.detection.alarms import AlarmThreshold, choose_threshold, model_hash
-    from lapsvm.detection.scoring import recorded_scoring
+    """Return the threshold for a wanted false-alarm rate, with its alarm rates."""
+    from lapsvm.detection.scoring import model_hash, recorded_scoring
+    from lapsvm.inspection.threshold import AlarmThreshold, choose_threshold
 
-    known = verdicts.held_out
-    if not known.is_ok.any():
+    from ..inspection.whole_pictures import HELD_OUT, TESTED
+
+    held_out = sets[HELD_OUT]
+    if not held_out.is_ok.any():
         raise StageError(f"threshold needs training pictures of no class, got none; {_FOLDERS}.")
     try:
-        good = known.best[known.is_ok], promise.share, groups["held_out"][known.is_ok]
+        good = held_out.best[held_out.is_ok], promise.share, groups[HELD_OUT][held_out.is_ok]
         probability = choose_threshold(*good, promise.confidence)
     except InputError as error:
         raise OptionError(f"option --max-false-alarms: {error}") from None
     hashes = {name: model_hash(detector) for name, detector in detectors.items()}
-    shares = {name: pictures.shares(probability, groups[name]) for name, pictures in verdicts.sets.items()}
+    rates = {key: pictures.alarm_rates(probability, groups[key]) for key, pictures in sets.items()}
     scoring = recorded_scoring(next(iter(detectors.values())))
     return AlarmThreshold(
-        probability, promise.share, hashes, shares["held_out"], shares.get("tested", {}),
-        confidence=promise.confidence, scoring=scoring,
+        probability, promise.share, hashes, rates[HELD_OUT], rates.get(TESTED, {}), confidence=promise.confidence,
+        scoring=scoring,
     )  # fmt: skip
 
 
-_FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
-
-
 def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
-    """Print how many pictures of each kind raise an alarm, and the rule, which `n_groups` of no class made."""
-    from lapsvm.detection.alarms import OK, least_share
+    """Print the alarms among pictures of each kind, and the rule, which `n_groups` groups of good pictures made."""
+    from lapsvm.inspection.decision import OK
+    from lapsvm.inspection.promises import least_share
 
     from ..figures.tables import print_rows
 
@@ -117,22 +130,18 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
 
 
 def _print_figures(figures: BySet, intervals: BySet, classes: Sequence[str]) -> None:
-    """Print how well verdicts separate pictures of a class from those of none, beside those of best windows alone."""
+    """Print how well decisions separate pictures of a class from good ones, beside decisions by best windows alone."""
     from ..figures.tables import TITLES, interval_text, print_rows
 
     keys = ("image_auroc", "image_ap")
     sets = [set_name for set_name in _SETS if set_name in figures["verdicts"]]
     titles = [f"{TITLES[key]}, {_SETS[set_name]}" for set_name in sets for key in keys]
     rows = [
-        [name.replace("_", " "), *(
+        [_RULES[name], *(
             f"{of_sets[set_name][key]:.3f} {interval_text(intervals[name][set_name][key], '')}"
             for set_name in sets for key in keys
         )]
         for name, of_sets in figures.items()
     ]  # fmt: skip
     note = f"whole pictures count beside best windows for {', '.join(classes)}" if classes else _ALONE
-    print_rows("verdicts: pictures of a class against those of none", ["by", *titles], rows, note, has_means=False)
-
-
-_SETS = {"held_out": "held out", "tested": "test set"}
-_ALONE = "best windows alone decide: whole pictures add nothing, are too few, or have no features"
+    print_rows("decisions: pictures of a class against those of none", ["by", *titles], rows, note, has_means=False)

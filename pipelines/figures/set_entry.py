@@ -26,12 +26,17 @@ from lapsvm.evaluation import (
 from lapsvm.evaluation.figures import Draws
 from lapsvm.evaluation.tables import Row
 from lapsvm.features import ShardSet
+from lapsvm.inspection.probabilities import (
+    PictureProbabilities,
+    best_windows,
+    held_out_probabilities,
+    set_probabilities,
+)
 from lapsvm.report.next_steps import is_weak
 
 from ..context import StoredRun
 from ..products.held_out import HeldOut, read_held_out
 from ..products.models import available_detectors
-from ..results.alarms import PictureProbabilities, joined_probabilities, set_probabilities
 from ..results.known_boxes import Truth
 from ..run.checked_files import read_json
 from ..run.dataset import has_pictures_of_no_class
@@ -125,7 +130,7 @@ def _pictures(evaluation: SetEvaluation, detectors: Mapping[str, Detector]) -> P
     have_all = set(detectors) == set(evaluation.detections)
     if not evaluation.image_auroc or not have_all or any(one.calibration is None for one in detectors.values()):
         return None
-    return set_probabilities(evaluation.detections, evaluation.records.values(), detectors)
+    return set_probabilities(evaluation.detections, evaluation.records.values(), best_windows(detectors))
 
 
 def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:
@@ -238,7 +243,7 @@ class Unseen:
         reliability = {name: one.calibration.reliability for name, one in detectors.items() if one.calibration}
         has_none = has_pictures_of_no_class(data, stored.train_set)
         is_whole = held_out.keys() == detectors.keys() == set(data.classes)
-        pictures = joined_probabilities(held_out, detectors) if is_whole and has_none else None
+        pictures = held_out_probabilities(held_out, best_windows(detectors)) if is_whole and has_none else None
         return cls(held_out, reliability, has_none, pictures)
 
     @property

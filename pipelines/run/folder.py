@@ -35,10 +35,10 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
-from lapsvm.detection.alarms import FILE as THRESHOLD
 from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
 from lapsvm.files import write_atomically
+from lapsvm.inspection.threshold import FILE as THRESHOLD
 from lapsvm.texts.reading import read_toml
 
 from ..settings.settings import Settings

@@ -35,9 +35,9 @@ from ..figures.set_entry import set_entry, stored_entry
 from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
 from ..fitting.standing_out import class_sentence, counts, recorded, source_sentences
+from ..inspection.decisions import stored_threshold, threshold_command
 from ..products.held_out import HeldOut, read_held_out
 from ..products.models import trained_classes
-from ..results.alarms import stored_threshold, threshold_command
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence
 from ..shards.jobs import left_out

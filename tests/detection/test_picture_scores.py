@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm.bags import Bags
 from lapsvm.detection import box_voting, demote_scores, detect, smooth_scores
-from lapsvm.detection.picture_scores import PIXEL_FRACTION, Detected, best_boxes, detect_windows
+from lapsvm.detection.picture_scores import PIXEL_FRACTION, best_boxes, detect_windows
 from lapsvm.settings import DetectSettings
 
 
@@ -63,27 +63,3 @@ def test_the_best_box_of_a_picture_is_the_first_of_its_detections(smoothing):
     np.testing.assert_allclose(found, [own[0] for own, _ in expected])
     np.testing.assert_allclose(scores, [own[0] for _, own in expected], atol=1e-6)
     assert [len(part) for part in best_boxes(bags, boxes, weights, np.array([], dtype=int), settings)] == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("probabilities", "least", "kept"),
-    [([0.9, 0.6, 0.4], 0.1, [0.9, 0.6]), ([0.4, 0.3], 0.1, [0.4]), ([0.9, 0.6, 0.4], 0.7, [0.9]), ([0.4], 0.5, []),
-     ([], 0.5, [])],
-)  # fmt: skip
-def test_of_a_class_that_alarms_the_best_box_is_shown_and_other_probable_ones(probabilities, least, kept):
-    n = len(probabilities)
-    found = Detected(np.arange(4.0 * n).reshape(n, 4), -np.arange(n), np.array(probabilities)).alarming(least)
-    assert found.probabilities.tolist() == kept
-    assert len(found.boxes) == len(found.scores) == len(kept)
-    plain = Detected(np.zeros((n, 4)), np.zeros(n))
-    assert plain.alarming(least) is plain
-
-
-@pytest.mark.parametrize(
-    ("probabilities", "of_picture", "kept"),
-    [([0.2, 0.1], 0.3, [0.2]), ([0.9, 0.6, 0.4], 0.3, [0.9, 0.6]), ([0.9, 0.6], 0.29, []), ([], 0.9, [])],
-)  # fmt: skip
-def test_where_the_whole_picture_counts_it_decides_whether_a_class_alarms(probabilities, of_picture, kept):
-    n = len(probabilities)
-    found = Detected(np.zeros((n, 4)), -np.arange(n), np.array(probabilities)).alarming(0.3, of_picture)
-    assert found.probabilities.tolist() == kept

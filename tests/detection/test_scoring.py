@@ -1,4 +1,4 @@
-"""What decides scores beside the models: the same from a record and from a prediction, and what is part of it."""
+"""The inputs of scores beside the models: the same from a record and from a prediction, with every part."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from lapsvm.detection import AlarmThreshold, Detector
-from lapsvm.detection.scoring import recorded_scoring, used_scoring
+from lapsvm.detection.scoring import recorded_scoring, scoring_difference, used_scoring
 from lapsvm.errors import ModelFileError
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.proposals import WINDOWS_VERSION
@@ -43,11 +43,11 @@ ALARM = AlarmThreshold(0.5, 0.05, {}, scoring=recorded_scoring(detector()))
 
 
 def test_a_prediction_as_the_model_records_differs_in_nothing():
-    assert ALARM.scoring_difference(detector(), used()) == ""
-    assert ALARM.scoring_difference(detector()) == ""
-    assert ALARM.scoring_difference(detector(), used(network=extractor(runtime="onnxruntime 2"))) == ""
+    assert scoring_difference(ALARM, detector(), used()) == ""
+    assert scoring_difference(ALARM, detector()) == ""
+    assert scoring_difference(ALARM, detector(), used(network=extractor(runtime="onnxruntime 2"))) == ""
     boxes = DetectSettings(demotion=1.0, score_smoothing=0.5, nms_threshold=0.7, max_detections=1, box_voting=0.2)
-    assert ALARM.scoring_difference(detector(), used(rule=boxes)) == ""
+    assert scoring_difference(ALARM, detector(), used(rule=boxes)) == ""
 
 
 @pytest.mark.parametrize(
@@ -64,22 +64,22 @@ def test_a_prediction_as_the_model_records_differs_in_nothing():
     ],
 )  # fmt: skip
 def test_what_changes_a_score_is_named(changed, said):
-    assert said in ALARM.scoring_difference(detector(), changed)
-    assert said in replace(ALARM, scoring=None).scoring_difference(detector(), changed)
+    assert said in scoring_difference(ALARM, detector(), changed)
+    assert said in scoring_difference(replace(ALARM, scoring=None), detector(), changed)
 
 
 def test_a_model_that_records_otherwise_than_the_threshold_is_named():
-    assert "windows.seed 3 instead of 9" in ALARM.scoring_difference(detector({"seed": 9}))
-    assert "extractor.size" in ALARM.scoring_difference(detector(network={"size": 320}))
-    assert replace(ALARM, scoring=None).scoring_difference(detector({"seed": 9})) == ""
+    assert "windows.seed 3 instead of 9" in scoring_difference(ALARM, detector({"seed": 9}))
+    assert "extractor.size" in scoring_difference(ALARM, detector(network={"size": 320}))
+    assert scoring_difference(replace(ALARM, scoring=None), detector({"seed": 9})) == ""
 
 
 def test_windows_of_another_version_differ_where_they_are_searched():
     old = AlarmThreshold(0.5, 0.05, {}, scoring=recorded_scoring(detector({"version": WINDOWS_VERSION - 1})))
-    assert "windows.version" in old.scoring_difference(detector(), used())
+    assert "windows.version" in scoring_difference(old, detector(), used())
     grid = detector({"version": WINDOWS_VERSION - 1, "method": "grid"})
     found = AlarmThreshold(0.5, 0.05, {}, scoring=recorded_scoring(grid))
-    assert found.scoring_difference(grid, used(ProposalSettings("grid"))) == ""
+    assert scoring_difference(found, grid, used(ProposalSettings("grid"))) == ""
 
 
 def test_the_extractor_below_a_projection_counts():

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from lapsvm.detection.alarms import AlarmThreshold, Share
-from lapsvm.detection.whole_pictures import PictureModel
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.threshold import AlarmThreshold
+from lapsvm.inspection.whole_pictures import PictureModel
 from lapsvm.report import ClassSummary, Contents, render_page
 from lapsvm.report.alarms import alarm_sentences, alarm_view
 
@@ -27,7 +28,8 @@ TEST = {
 HELD_OUT = {"classes": {"crack": {"image_auroc": 0.6, "image_ap": 0.5, "chance": 0.25}}, "mean": {}}
 ALARM = AlarmThreshold(
     0.625, 0.05, {"crack": "", "stain": ""},
-    {"ok": Share(2, 60), "crack": Share(9, 10), "stain": Share(0, 0)}, {"ok": Share(1, 12), "crack": Share(5, 6)},
+    {"ok": AlarmRate(2, 60), "crack": AlarmRate(9, 10), "stain": AlarmRate(0, 0)},
+    {"ok": AlarmRate(1, 12), "crack": AlarmRate(5, 6)},
 )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def test_the_threshold_stands_with_its_interval(contents):
 
 
 def test_the_page_says_the_promise_of_this_threshold_and_counts_groups(contents):
-    sure = replace(ALARM, confidence=0.9, held_out=ALARM.held_out | {"ok": Share(2, 60, 20.0, 0.1)})
+    sure = replace(ALARM, confidence=0.9, held_out=ALARM.held_out | {"ok": AlarmRate(2, 60, 20.0, 0.1)})
     page = render_page(replace(contents, alarm=sure))
     assert sure.promise in page
     assert "with confidence 90 % of this threshold" in page

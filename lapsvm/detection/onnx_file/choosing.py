@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lapsvm.detection.calibration import Calibration
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.picture_scores import PIXEL_FRACTION, SMOOTHED, SMOOTHING_IOU, SMOOTHING_UNIT
+from lapsvm.inspection.calibration import Calibration
 from lapsvm.settings import DetectSettings
 
 NOT_EQUAL = 1e-6  # between a threshold and an IoU that equals it, for engines that round the last bit otherwise

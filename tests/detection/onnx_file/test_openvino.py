@@ -7,9 +7,9 @@ import pytest
 
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector
-from lapsvm.detection.calibration import Calibration
 from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes
 from lapsvm.features import open_extractor
+from lapsvm.inspection.calibration import Calibration
 from lapsvm.settings import DetectSettings
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")

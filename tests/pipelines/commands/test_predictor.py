@@ -11,7 +11,7 @@ import pytest
 from PIL import ExifTags, Image
 
 from lapsvm.catalog import read_image
-from lapsvm.detection import AlarmThreshold, Predictor
+from lapsvm.detection import AlarmThreshold, Predictor, Shown
 from lapsvm.detection.prepared import propose_and_prepare
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
 from lapsvm.features import Block, Concatenation
@@ -64,7 +64,7 @@ def test_its_repr_is_one_line(predictor):
     windows = predictor.scored(np.full((90, 120, 3), 128, np.uint8))
     assert repr(windows) == f"ScoredPicture(six, three: {len(windows.boxes):,} windows of 120 x 90 pixels)"
     alarm = AlarmThreshold(0.125, 0.05, {})
-    many = replace(predictor, detectors=[*predictor.detectors] * 4, alarm=alarm)
+    many = replace(predictor, detectors=[*predictor.detectors] * 4, shown=Shown(alarm=alarm))
     classes = "six, three, six, three, six, 3 more"
     assert repr(many) == f"Predictor({classes}: {dim:,} features of grid windows, ok below 0.125)"
 

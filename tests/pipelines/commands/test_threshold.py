@@ -10,9 +10,9 @@ from lapsvm.pipelines.products.held_out import HeldOut
 from PIL import Image
 
 from lapsvm.detection import AlarmThreshold, Detector, Predictor
-from lapsvm.detection.alarms import Share
-from lapsvm.detection.threshold_file import signed
-from lapsvm.detection.whole_pictures import PictureModel
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.threshold_file import signed
+from lapsvm.inspection.whole_pictures import PictureModel
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_threshold_is_a_rank_among_held_out_pictures_of_no_class(mixed_up, c
     assert len(good) == 24
     alarm = stored(mixed_up)
     assert good[-beyond] < alarm.probability == np.nextafter(good[-beyond], 1)
-    assert alarm.held_out["ok"] == Share(beyond - 1, 24)
+    assert alarm.held_out["ok"] == AlarmRate(beyond - 1, 24)
     found = sum(alarm.held_out[name].alarms for name in ("bar", "spot"))
     assert found == sum(value >= alarm.probability for value in defective)
     assert alarm.tested["ok"].of == 12
@@ -165,7 +165,7 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("what", OTHERWISE)
-def test_what_changes_a_score_leaves_no_verdict_and_says_why(inspected_copy, product, command, what):
+def test_what_changes_a_score_leaves_no_decision_and_says_why(inspected_copy, product, command, what):
     command("threshold", "--out", inspected_copy)
     result = command("predict", "--model", inspected_copy, product / "test/good/003.png", *OTHERWISE[what])
     assert result.status == 0, result.err
@@ -173,13 +173,13 @@ def test_what_changes_a_score_leaves_no_verdict_and_says_why(inspected_copy, pro
     assert "verdict" not in entry
     said = " ".join(result.err.split())
     assert f"threshold.json was chosen with {what}" in said
-    assert "is not used: pictures get no verdict" in said
+    assert "is not used: pictures get no decision" in said
 
 
 @pytest.mark.parametrize(
     "given", [["--windows", "grid"], ["--set", "detect.nms_threshold=0.5"], ["--extractor", "hog"]]
 )
-def test_what_changes_no_score_leaves_the_verdict(inspected_copy, product, command, given):
+def test_what_changes_no_score_leaves_the_decision(inspected_copy, product, command, given):
     command("threshold", "--out", inspected_copy)
     ask = ("predict", "--model", inspected_copy, product / "test/spot/000.png")
     (own,), (entry,) = (json.loads(command(*ask, *more).out) for more in ((), given))
@@ -189,10 +189,10 @@ def test_what_changes_no_score_leaves_the_verdict(inspected_copy, product, comma
 def test_the_predictor_and_the_page_leave_a_threshold_of_other_scores(inspected_copy, command):
     command("threshold", "--out", inspected_copy)
     with pytest.warns(UserWarning, match=r"windows\.method 'grid' instead of 'contrast' and is not used"):
-        assert Predictor.open(inspected_copy, windows="contrast").alarm is None
+        assert Predictor.open(inspected_copy, windows="contrast").shown.alarm is None
     with pytest.warns(UserWarning, match=r"score_smoothing 0\.0 instead of 0\.25"):
-        assert Predictor.open(inspected_copy, score_smoothing=0.25).alarm is None
-    assert Predictor.open(inspected_copy, box_voting=0.5).alarm is not None
+        assert Predictor.open(inspected_copy, score_smoothing=0.25).shown.alarm is None
+    assert Predictor.open(inspected_copy, box_voting=0.5).shown.alarm is not None
     path = inspected_copy / "models/threshold.json"
     content = json.loads(path.read_text())
     content["scoring"]["windows"]["max_windows"] += 1
@@ -208,16 +208,16 @@ def test_a_threshold_of_an_earlier_version_is_of_what_the_models_record(inspecte
     later = ("digest", "confidence", "promise", "scoring")
     old = {key: value for key, value in json.loads(path.read_text()).items() if key not in later} | {"version": 2}
     path.write_text(json.dumps(old))
-    assert Predictor.open(inspected_copy).alarm is not None
+    assert Predictor.open(inspected_copy).shown.alarm is not None
     with pytest.warns(UserWarning, match=r"windows\.method 'grid' instead of 'contrast' and is not used"):
-        assert Predictor.open(inspected_copy, windows="contrast").alarm is None
+        assert Predictor.open(inspected_copy, windows="contrast").shown.alarm is None
     name = next(iter(old["models"]))
     whole = PictureModel(
         1.0, 0.0, np.zeros(len(Detector.load(inspected_copy / f"models/{name}.safetensors").whole.coef))
     )
     path.write_text(json.dumps(old | {"pictures": {name: whole.as_json()}}))
     with pytest.warns(UserWarning, match="of an earlier version, by which more good pictures may alarm"):
-        assert Predictor.open(inspected_copy).alarm is not None
+        assert Predictor.open(inspected_copy).shown.alarm is not None
 
 
 @pytest.mark.parametrize("damage", ["digit", "half"])
@@ -231,7 +231,7 @@ def test_a_damaged_threshold_is_found_and_the_command_that_makes_it_is_named(
     assert broken != text
     path.write_text(broken)
     line = refused("predict", "--model", inspected_copy, product / "test/good/003.png")
-    assert "lapsvm threshold makes it again, and without the file pictures get no verdict" in line
+    assert "lapsvm threshold makes it again, and without the file pictures get no decision" in line
     found = command("verify", "--out", inspected_copy)
     assert found.status == 2
     assert "the first is" in found.err
@@ -312,13 +312,13 @@ def test_the_predictor_says_what_the_command_says(inspected_copy, product, comma
     entries = json.loads(command("predict", "--model", inspected_copy, *pictures).out)
     predictor = Predictor.open(inspected_copy)
     for path, entry in zip(pictures, entries, strict=True):
-        verdict = predictor.verdict(path)
-        assert (verdict.name, verdict.probability) == (entry["verdict"], entry["probability"])
-        assert verdict.is_ok == (sum(len(found.boxes) for found in predictor(path).values()) == 0)
+        decision = predictor.decision(path)
+        assert (decision.name, decision.probability) == (entry["verdict"], entry["probability"])
+        assert decision.is_ok == (sum(len(found.boxes) for found in predictor(path).values()) == 0)
         assert sum(len(found.boxes) for found in predictor(path).values()) == len(entry["detections"])
 
 
-def test_a_threshold_of_boxes_changes_the_boxes_and_no_verdict(inspected_copy, product, command):
+def test_a_threshold_of_boxes_changes_the_boxes_and_no_decision(inspected_copy, product, command):
     command("threshold", "--out", inspected_copy)
     picture = product / "test/good/003.png"
     (entry,) = json.loads(command("predict", "--model", inspected_copy, picture, "--threshold", "0").out)
@@ -338,7 +338,7 @@ def test_without_a_threshold_an_improbable_picture_has_the_best_box_of_each_clas
     for one in entries[0]["detections"]:
         same = [other for other in every[0]["detections"] if other["class"] == one["class"]]
         assert one == max(same, key=lambda other: other["score"])
-    assert Predictor.open(inspected).verdict(good) is None
+    assert Predictor.open(inspected).decision(good) is None
 
 
 def test_a_threshold_of_other_models_is_named_and_not_used(inspected_copy, product, command):
@@ -350,14 +350,14 @@ def test_a_threshold_of_other_models_is_named_and_not_used(inspected_copy, produ
     assert "was chosen for other models and is not used; run lapsvm threshold again" in result.err
     assert "verdict" not in json.loads(result.out)[0]
     with pytest.warns(UserWarning, match="chosen for other models"):
-        assert Predictor.open(inspected_copy).alarm is None
+        assert Predictor.open(inspected_copy).shown.alarm is None
 
 
 def test_one_model_of_several_keeps_the_promise(inspected_copy, product, command):
     command("threshold", "--out", inspected_copy)
     predictor = Predictor.open(inspected_copy / "models/bar.safetensors")
-    assert predictor.verdict(product / "test/good/003.png").is_ok
-    assert predictor.verdict(product / "test/bar/001.png").name == "bar"
+    assert predictor.decision(product / "test/good/003.png").is_ok
+    assert predictor.decision(product / "test/bar/001.png").name == "bar"
 
 
 def test_a_damaged_threshold_is_named(inspected_copy, product, refused):
@@ -367,8 +367,8 @@ def test_a_damaged_threshold_is_named(inspected_copy, product, refused):
 
 def test_a_picture_of_one_colour_is_ok(inspected_copy, command):
     command("threshold", "--out", inspected_copy)
-    verdict = Predictor.open(inspected_copy).verdict(np.full((60, 60, 3), 90, np.uint8))
-    assert (verdict.is_ok, verdict.probability) == (True, 0.0)
+    decision = Predictor.open(inspected_copy).decision(np.full((60, 60, 3), 90, np.uint8))
+    assert (decision.is_ok, decision.probability) == (True, 0.0)
 
 
 def test_the_same_command_writes_the_same_bytes(mixed_up, command):
@@ -388,5 +388,5 @@ def test_folders_without_masks_and_without_a_test_set_are_enough(product, comman
     alarm = stored(tmp_path / "RUN")
     assert (alarm.held_out["ok"].of, alarm.tested) == (24, {})
     said = command("predict", "--model", tmp_path / "RUN", root, "--quiet")
-    verdicts = {entry["image"]: entry["verdict"] for entry in json.loads(said.out)}
-    assert {name for path, name in verdicts.items() if "/good/" in path} == {"ok"}
+    decisions = {entry["image"]: entry["verdict"] for entry in json.loads(said.out)}
+    assert {name for path, name in decisions.items() if "/good/" in path} == {"ok"}

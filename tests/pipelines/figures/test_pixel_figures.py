@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.alarms import PictureProbabilities
 from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -14,6 +13,7 @@ from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor
 from lapsvm.evaluation import Draws, PixelCounts, map_peak, ranking_figures, read_results
 from lapsvm.evaluation.intervals import clopper_pearson
+from lapsvm.inspection.probabilities import PictureProbabilities
 
 MEASURES = ("pixel_auroc", "pro", "map_pointing")
 

@@ -16,10 +16,12 @@ from lapsvm.pipelines.verdicts.verdict import VERDICTS, VerdictLog, read_verdict
 from lapsvm.catalog import ImageRecord, open_dataset
 from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.detection import Detector
-from lapsvm.detection.alarms import AlarmThreshold, Share, model_hash
-from lapsvm.detection.threshold_file import signed
-from lapsvm.detection.whole_pictures import PictureModel
+from lapsvm.detection.scoring import model_hash
 from lapsvm.evaluation import read_result_file
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.threshold import AlarmThreshold
+from lapsvm.inspection.threshold_file import signed
+from lapsvm.inspection.whole_pictures import PictureModel
 
 from .law import Data
 from .trees import (
@@ -294,7 +296,7 @@ def read_lines(folder):
 def read_threshold(folder):
     """Read a threshold of false alarms, judge a picture by it, and write it again."""
     alarm = AlarmThreshold.load(folder / "threshold.json")
-    assert alarm.verdict({"cat": 2.0}).is_ok == (alarm.probability > 2)
+    assert alarm.decide({"cat": 2.0}).is_ok == (alarm.probability > 2)
     for shares in (alarm.held_out, alarm.tested):
         for share in shares.values():
             low, high = share.interval
@@ -302,7 +304,7 @@ def read_threshold(folder):
             str(share).encode()
     for model in alarm.pictures.values():
         assert 0 <= model.probability([0.5], [0.25])[0] <= 1
-    alarm.as_text([CAT]).encode()
+    alarm.as_text({"cat": CAT.calibration}).encode()
 
 
 def signed_files(tree):
@@ -312,9 +314,11 @@ def signed_files(tree):
 
 
 CAT = Detector("cat", [1.0, 2.0], 0.5, [1.0, 3.0])
-SHARES = {"ok": Share(1, 40), "cat": Share(9, 10)}
+SHARES = {"ok": AlarmRate(1, 40), "cat": AlarmRate(9, 10)}
 WHOLE = {"cat": PictureModel(2.0, -1.0, [0.5, 4.0])}
-THRESHOLD = json.loads(AlarmThreshold(0.3, 0.05, {"cat": model_hash(CAT)}, SHARES, SHARES, WHOLE).as_text([CAT]))
+THRESHOLD = json.loads(
+    AlarmThreshold(0.3, 0.05, {"cat": model_hash(CAT)}, SHARES, SHARES, WHOLE).as_text({"cat": CAT.calibration})
+)
 LINES = [["a", "1.5", "1", "2", "3", "4"], ["b", "-0.25", "1.0", "2", "3.5", "4"]]
 STRICT = {**COCO, "annotations": COCO["annotations"][:2]}
 SAID = {

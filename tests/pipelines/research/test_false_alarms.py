@@ -10,9 +10,10 @@ import pytest
 from lapsvm.pipelines.products.held_out import HeldOut
 
 from lapsvm.catalog import open_dataset
-from lapsvm.detection import Predictor, whole_pictures
-from lapsvm.detection.alarms import choose_threshold
+from lapsvm.detection import Predictor
 from lapsvm.errors import MissingError
+from lapsvm.inspection import whole_pictures
+from lapsvm.inspection.threshold import choose_threshold
 
 
 def rows(known, new):
@@ -57,7 +58,7 @@ def test_a_run_judges_new_pictures(chosen, inspected, product):
     files = sorted(product.glob("test/*/000.png"))
     found = false_alarms.new_probabilities(chosen, files)
     predictor = Predictor.open(chosen)
-    assert found.tolist() == [predictor.verdict(path).probability for path in files]
+    assert found.tolist() == [predictor.decision(path).probability for path in files]
     assert ((found > 0) & (found < 1)).all()
     with pytest.raises(MissingError, match="has no threshold of its present models"):
         false_alarms.new_probabilities(inspected, files)

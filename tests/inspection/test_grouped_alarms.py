@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from lapsvm.detection import AlarmThreshold
-from lapsvm.detection.alarms import Share, choose_threshold
-from lapsvm.detection.threshold_file import signed
 from lapsvm.errors import InputError, ModelFileError, ShapeError
 from lapsvm.evaluation.intervals import clopper_pearson
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.threshold import choose_threshold
+from lapsvm.inspection.threshold_file import signed
 
 GROUPED = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=20, max_size=60)
 SHARES = st.sampled_from([0.05, 0.1, 0.2, 1 / 3, 0.5, 0.9])
@@ -97,24 +98,24 @@ def test_rounding_loses_no_alarm():
 
 
 def test_pictures_on_their_own_have_the_exact_interval():
-    share = Share.among([True, False, False], [4, 2, 9])
-    assert share == Share(1, 3)
+    share = AlarmRate.among([True, False, False], [4, 2, 9])
+    assert share == AlarmRate(1, 3)
     assert share.interval == clopper_pearson(1, 3)
-    assert Share.among([], []) == Share(0, 0)
+    assert AlarmRate.among([], []) == AlarmRate(0, 0)
 
 
 @pytest.mark.parametrize("alarms", [False, True])
 def test_where_nothing_varies_groups_are_counted(alarms):
-    share = Share.among([alarms] * 60, np.arange(60) // 3)
-    assert share == Share(60 * alarms, 60, 20.0, 1.0 * alarms)
-    assert Share.among([alarms] * 60, np.arange(60) // 3, by_picture=True) == Share(60 * alarms, 60, 20.0)
+    share = AlarmRate.among([alarms] * 60, np.arange(60) // 3)
+    assert share == AlarmRate(60 * alarms, 60, 20.0, 1.0 * alarms)
+    assert AlarmRate.among([alarms] * 60, np.arange(60) // 3, by_picture=True) == AlarmRate(60 * alarms, 60, 20.0)
     assert share.interval == pytest.approx(clopper_pearson(20 * alarms, 20))
-    assert Share.among([True, False], [1, 1]).independent == 1
+    assert AlarmRate.among([True, False], [1, 1]).independent == 1
 
 
 def test_the_number_is_that_of_the_paper_in_a_case_by_hand():
     """Three of six alarm, two of them in a group of three: the variance is 4/3 / 36, Student's quantiles of 5 and 2."""
-    share = Share.among([True, True, False, False, False, True], [7, 7, 7, 1, 2, 3], by_picture=True)
+    share = AlarmRate.among([True, True, False, False, False, True], [7, 7, 7, 1, 2, 3], by_picture=True)
     assert share.independent == pytest.approx(0.25 / (4 / 3 / 36) * (2.570582 / 4.302653) ** 2, rel=1e-6)
 
 
@@ -123,18 +124,18 @@ def test_a_group_that_has_most_pictures_leaves_almost_nothing_known():
     numbers = np.repeat(np.arange(11), [50] + [1] * 10)
     for _ in range(300):
         rates = random.beta(5, 5, 11)
-        low, high = Share.among(random.random(60) < rates[numbers], numbers, by_picture=True).interval
+        low, high = AlarmRate.among(random.random(60) < rates[numbers], numbers, by_picture=True).interval
         held += low <= 0.5 <= high
     assert held >= 0.95 * 300
     alarms = numbers > 0  # but those of the large group
-    assert np.diff(Share.among(alarms, numbers, by_picture=True).interval) > 0.9
+    assert np.diff(AlarmRate.among(alarms, numbers, by_picture=True).interval) > 0.9
 
 
 def test_pictures_that_differ_as_if_alone_count_almost_as_many():
     alarms, groups = np.random.default_rng(0).random(4000) < 0.3, np.arange(4000) // 4
-    assert 3000 < Share.among(alarms, groups, True).independent <= 4000
-    assert 900 < Share.among(np.repeat(alarms[:1000], 4), groups, True).independent < 1000  # those of a group are alike
-    assert Share.among([True, False] * 40, np.arange(80) // 2, True).independent == 80  # groups do not differ at all
+    assert 3000 < AlarmRate.among(alarms, groups, True).independent <= 4000
+    assert 900 < AlarmRate.among(np.repeat(alarms[:1000], 4), groups, True).independent < 1000  # alike
+    assert AlarmRate.among([True, False] * 40, np.arange(80) // 2, True).independent == 80  # no difference
 
 
 def test_intervals_of_pictures_in_groups_hold_the_share():
@@ -144,22 +145,25 @@ def test_intervals_of_pictures_in_groups_hold_the_share():
     held = {"groups": 0, "pictures": 0}
     for _ in range(400):
         values, numbers = flat(products(random, 40))
-        share = Share.among(values >= 0.8, numbers, by_picture=True)
-        for name, (low, high) in {"groups": share.interval, "pictures": Share(share.alarms, share.of).interval}.items():
+        share = AlarmRate.among(values >= 0.8, numbers, by_picture=True)
+        for name, (low, high) in {
+            "groups": share.interval,
+            "pictures": AlarmRate(share.alarms, share.of).interval,
+        }.items():
             held[name] += low <= true <= high
     assert held["groups"] >= 0.93 * 400
     assert held["pictures"] < 0.8 * 400
 
 
 def test_the_file_keeps_how_many_pictures_tell_as_much(tmp_path):
-    alarm = AlarmThreshold(0.3, 0.05, {}, {"ok": Share(1, 40, 12.5, 0.08)}, {"ok": Share(0, 3, 3.0)})
+    alarm = AlarmThreshold(0.3, 0.05, {}, {"ok": AlarmRate(1, 40, 12.5, 0.08)}, {"ok": AlarmRate(0, 3, 3.0)})
     path = tmp_path / "threshold.json"
-    path.write_text(alarm.as_text([]))
+    path.write_text(alarm.as_text({}))
     assert AlarmThreshold.load(path) == alarm
     assert json.loads(path.read_text())["held_out"]["ok"]["high"] == pytest.approx(alarm.held_out["ok"].interval[1])
     wrong_rows = [{"independent": wrong} for wrong in (0, -1, 41, "many", None)] + [{"share": 1.5}, {"share": "half"}]
     for wrong in wrong_rows:
-        content = json.loads(alarm.as_text([]))
+        content = json.loads(alarm.as_text({}))
         content["held_out"]["ok"] |= wrong
         path.write_text(signed(content))
         with pytest.raises(ModelFileError, match="damaged or of another version"):
@@ -167,7 +171,7 @@ def test_the_file_keeps_how_many_pictures_tell_as_much(tmp_path):
 
 
 def test_a_group_counts_the_same_however_many_pictures_it_has():
-    share = Share.among([True] * 50 + [True] + [False] * 9, [0] * 50 + [*range(1, 11)])
+    share = AlarmRate.among([True] * 50 + [True] + [False] * 9, [0] * 50 + [*range(1, 11)])
     assert (share.alarms, share.of, share.independent, share.share) == (51, 60, 11.0, pytest.approx(2 / 11))
     assert share.interval == pytest.approx(clopper_pearson(2, 11))
     assert str(share) == "51 of 60, 18.2 % by group (2.3 to 51.8 %)"
@@ -181,8 +185,8 @@ def test_intervals_hold_where_the_threshold_was_chosen_on_unequal_groups(count, 
         numbers = np.repeat(np.arange(count), random.geometric(0.2, count))
         values = random.normal(size=count)[numbers]
         threshold = choose_threshold(values, wanted, numbers)
-        held += holds(Share.among(values >= threshold, numbers), norm.sf(threshold))
-        by_picture += holds(Share.among(values >= threshold, numbers, by_picture=True), norm.sf(threshold))
+        held += holds(AlarmRate.among(values >= threshold, numbers), norm.sf(threshold))
+        by_picture += holds(AlarmRate.among(values >= threshold, numbers, by_picture=True), norm.sf(threshold))
     assert held >= 0.93 * 400
     assert by_picture < 0.92 * 400
 
@@ -194,5 +198,5 @@ def test_the_interval_holds_the_share_over_groups_where_size_goes_along_with_sco
         large = random.random(30) < 0.5
         numbers = np.repeat(np.arange(30), np.where(large, 12, 1))
         values = (random.normal(size=30) - large)[numbers]
-        held += holds(Share.among(values >= 0.8, numbers), rate)
+        held += holds(AlarmRate.among(values >= 0.8, numbers), rate)
     assert held >= 0.94 * 300

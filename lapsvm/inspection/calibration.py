@@ -7,6 +7,7 @@ It is a logistic function of the score (J. Platt, "Probabilistic outputs for sup
 smoothed targets).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -139,6 +140,12 @@ class Calibration:
         logits = self.slope * as_floats("scores", scores, 1) + self.offset
         return logistic(logits)
 
+    def score_at(self, probability: float) -> float | None:
+        """Return the score with a probability; None without one, or where all scores have the same."""
+        if not self.slope or not 0 < probability < 1:
+            return None
+        return (math.log(probability / (1 - probability)) - self.offset) / self.slope
+
     def as_json(self) -> dict[str, Any]:
         """Return the map as plain JSON values, from which `from_json` makes an equal one."""
         content: dict[str, Any] = {"method": _METHOD, "first": [self.slope], "second": [self.offset]}
@@ -247,7 +254,7 @@ def logistic_weights(scaled: Float64, shows: Any, inverse_ridge: float = np.inf)
 
 
 def smoothed_targets(shows: Any) -> Float64:
-    """Return the target of each picture: what one more picture of each kind makes of 1 and 0."""
+    """Return J. Platt's smoothed target of each picture, which one more picture of each kind makes of 1 and 0."""
     positives, negatives = int(shows.sum()), int((~shows).sum())
     return np.where(shows, (positives + 1) / (positives + 2), 1 / (negatives + 2))
 

@@ -1,4 +1,4 @@
-"""`lapsvm threshold` learns from whole pictures, and `predict` and `Predictor` say what it has measured."""
+"""`lapsvm threshold` learns from whole pictures, and `predict` and `Predictor` decide as it has measured."""
 
 import json
 import shutil
@@ -7,23 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
+from lapsvm.pipelines.inspection.decisions import calibrated_detectors, known_detections, known_held_out
+from lapsvm.pipelines.inspection.whole_pictures import HELD_OUT, TESTED, PictureRules, learn_whole_pictures
 from lapsvm.pipelines.products.held_out import HeldOut
-from lapsvm.pipelines.results import alarms as of_run
-from lapsvm.pipelines.results.alarms import (
-    calibrated_detectors,
-    known_held_out,
-    run_verdicts,
-)
-from lapsvm.pipelines.results.whole_pictures import learn_whole_pictures
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.bfloat16 import as_float32
-from lapsvm.detection import AlarmThreshold, Calibration, Detected, Detector, Predictor, ScoredPicture
-from lapsvm.detection import whole_pictures as second
-from lapsvm.detection.threshold_file import signed
-from lapsvm.detection.whole_pictures import PictureModel, fit_picture_model
+from lapsvm.detection import AlarmThreshold, Calibration, Detected, Detector, Predictor, ScoredPicture, Shown
 from lapsvm.features import open_shards
+from lapsvm.inspection import whole_pictures as second
+from lapsvm.inspection.threshold_file import signed
+from lapsvm.inspection.whole_pictures import PictureModel, fit_picture_model
 from lapsvm.settings import DetectSettings
 
 
@@ -39,12 +34,17 @@ def run(inspected, tmp_path, monkeypatch):
     return copy
 
 
-def parts(run):
-    """Return what a threshold is learned from."""
+def learned(run):
+    """Return a run, and its rules by best windows and with whole pictures."""
     folder = RunFolder(run)
     stored = RunContext(folder, folder.settings(), 1, Reporter(True)).stored
     detectors = calibrated_detectors(stored)
-    return stored, known_held_out(folder, detectors), detectors
+    alone = PictureRules(detectors, known_held_out(folder, detectors))
+    return stored, alone, learn_whole_pictures(stored, alone, Reporter(True))
+
+
+def sets(stored, rules):
+    return rules.sets(known_detections(stored), stored.data.records[stored.settings.data.test_set])
 
 
 def slow_means(run, name):
@@ -58,41 +58,34 @@ def slow_means(run, name):
 
 
 def test_models_are_of_mean_features_and_of_the_folds_of_held_out_scores(run):
-    stored, held_out, detectors = parts(run)
-    whole, means = learn_whole_pictures(stored, held_out, Reporter(True)), slow_means(run, stored.train_set)
+    stored, _, whole = learned(run)
+    means = slow_means(run, stored.train_set)
     assert whole.fitted
-    for name, one in held_out.items():
+    for name, one in whole.held_out.items():
         expected = fit_picture_model([means[image_id] for image_id in one.ids], one.score, one.y, one.fold)
         assert (expected is None) == (name not in whole.fitted)
         if expected is not None:
             np.testing.assert_allclose(whole.fitted[name].held_out, expected.held_out, atol=1e-5)
-    joined = run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors, whole).held_out
+    joined = sets(stored, whole)[HELD_OUT]
     for name, fitted in whole.fitted.items():
         np.testing.assert_array_equal(joined.probabilities[:, joined.classes.index(name)], fitted.held_out)
 
 
 def test_predict_says_of_test_pictures_what_the_threshold_was_tested_on(run, command):
     assert command("threshold", "--out", run).status == 0
-    stored, held_out, detectors = parts(run)
-    tested = run_verdicts(
-        stored,
-        of_run.tested_detections(stored),
-        held_out,
-        detectors,
-        learn_whole_pictures(stored, held_out, Reporter(True)),
-    ).tested
-    alone = run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors).tested
+    stored, *rules = learned(run)
+    alone, tested = (sets(stored, one)[TESTED] for one in rules)
     predictor, records = Predictor.open(run), list(stored.data.records[stored.settings.data.test_set])
-    assert predictor.alarm.pictures
-    found = [predictor.verdict(record.path) for record in records]
+    assert predictor.shown.alarm.pictures
+    found = [predictor.decision(record.path) for record in records]
     np.testing.assert_allclose([one.probability for one in found], tested.best, atol=2e-3)
     assert np.abs(tested.best - alone.best).max() > 0.02
     entries = json.loads(command("predict", "--model", run, *(record.path for record in records), "--quiet").out)
-    for entry, verdict, record in zip(entries, found, records, strict=True):
-        assert (entry["verdict"], entry["probability"]) == (verdict.name, verdict.probability)
-        assert verdict.is_ok == (not entry["detections"])
-        assert verdict.is_ok or predictor.scored(record.path).best_class() == verdict.name
-    alarms = sum(not verdict.is_ok for verdict in found)
+    for entry, decision, record in zip(entries, found, records, strict=True):
+        assert (entry["verdict"], entry["probability"]) == (decision.name, decision.probability)
+        assert decision.is_ok == (not entry["detections"])
+        assert decision.is_ok or predictor.scored(record.path).best_class() == decision.name
+    alarms = sum(not decision.is_ok for decision in found)
     assert alarms == sum(
         one["alarms"] for one in json.loads((run / "models/threshold.json").read_text())["tested"].values()
     )
@@ -114,18 +107,11 @@ def test_boxes_and_all_other_files_stay_as_they_are(run, command, product):
 
 def test_figures_stand_beside_those_of_best_windows(run, command):
     result = command("threshold", "--out", run, "--json")
-    stored, held_out, detectors = parts(run)
-    whole = learn_whole_pictures(stored, held_out, Reporter(True))
+    stored, alone, whole = learned(run)
     figures = json.loads(result.out)["figures"]
     assert "pictures" not in figures
-    assert (
-        figures["any_class"]["verdicts"]
-        == run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors, whole).any_class()
-    )
-    assert (
-        figures["any_class"]["best_windows"]
-        == run_verdicts(stored, of_run.tested_detections(stored), held_out, detectors).any_class()
-    )
+    for name, rules in (("verdicts", whole), ("best_windows", alone)):
+        assert figures["any_class"][name] == {key: one.any_class() for key, one in sets(stored, rules).items()}
     said = command("threshold", "--out", run).out
     assert f"count beside best windows for {', '.join(whole.fitted)}" in said
     for name, rows in figures["any_class"].items():
@@ -164,8 +150,8 @@ def test_a_file_of_version_1_decides_by_best_windows(run, command, product):
         del content[later]
     path.write_text(json.dumps(content | {"version": 1, "probability": 0.01}))
     predictor = Predictor.open(run)
-    best = max(found.probabilities[0] for found in replace(predictor, threshold=0)(picture).values())
-    assert predictor.verdict(picture).probability == best
+    best = max(found.probabilities[0] for found in replace(predictor, shown=Shown(0))(picture).values())
+    assert predictor.decision(picture).probability == best
 
 
 def test_damaged_and_other_models_are_named(run, command, refused, product):
@@ -206,19 +192,19 @@ def scored(best, whole, alarm, is_plain=False):
     detectors = [Detector(name, [1.0], calibration=Calibration(1.0, 0.0)) for name in best]
     boxes, scores = np.array([[0, 0, 4, 4]], np.float32), np.array([list(best.values())], float)
     rules = [DetectSettings()] * len(best)
-    return ScoredPicture((8, 8), boxes, scores, detectors, rules, None, is_plain, alarm, whole)
+    return ScoredPicture((8, 8), boxes, scores, detectors, rules, Shown(alarm=alarm), is_plain, whole)
 
 
 def test_a_class_with_a_picture_model_is_judged_by_both_scores_and_others_by_the_best_window():
     alarm = AlarmThreshold(0.7, 0.05, {}, pictures={"uneven": PictureModel(0.5, -1.0, [1.0])})
     picture = scored({"crack": 0.5, "uneven": -2.0}, {"uneven": 3.5}, alarm)
-    verdict, found = picture.verdict(), picture.detections()
-    assert (verdict.name, verdict.probability) == ("uneven", pytest.approx(1 / (1 + np.exp(-(0.5 * -2 + 3.5 - 1)))))
+    decision, found = picture.decision(), picture.detections()
+    assert (decision.name, decision.probability) == ("uneven", pytest.approx(1 / (1 + np.exp(-(0.5 * -2 + 3.5 - 1)))))
     assert [len(one.boxes) for one in found.values()] == [0, 1]
     assert found["uneven"].probabilities == pytest.approx([1 / (1 + np.exp(2))])
     assert picture.best_class() == "uneven"
     calm = scored({"crack": 0.5, "uneven": 4.0}, {"uneven": -3.5}, alarm)
-    assert (calm.verdict().is_ok, calm.verdict().probability) == (True, pytest.approx(1 / (1 + np.exp(-0.5))))
+    assert (calm.decision().is_ok, calm.decision().probability) == (True, pytest.approx(1 / (1 + np.exp(-0.5))))
     assert all(isinstance(one, Detected) and not len(one.boxes) for one in calm.detections().values())
     plain = scored({"crack": 5.0, "uneven": 4.0}, {"uneven": 9.0}, alarm, is_plain=True)
-    assert (plain.verdict().is_ok, plain.verdict().probability) == (True, 0.0)
+    assert (plain.decision().is_ok, plain.decision().probability) == (True, 0.0)

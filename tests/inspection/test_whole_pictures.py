@@ -7,11 +7,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lapsvm.detection import Calibration, whole_pictures
-from lapsvm.detection.alarms import choose_threshold
-from lapsvm.detection.whole_pictures import LEAST, PictureModel, fit_picture_model
+from lapsvm.detection import Calibration
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 from lapsvm.evaluation import image_auroc
+from lapsvm.inspection import whole_pictures
+from lapsvm.inspection.threshold import choose_threshold
+from lapsvm.inspection.whole_pictures import LEAST, PictureModel, fit_picture_model
 
 
 def pictures(seed=0, n=120, shown=40, window=0.7, surface=0.6):

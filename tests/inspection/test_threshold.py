@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
 from lapsvm.detection import AlarmThreshold, Calibration, Detector
-from lapsvm.detection.alarms import Share, choose_threshold, least_share, model_hash
-from lapsvm.detection.threshold_file import signed
-from lapsvm.detection.whole_pictures import PictureModel
+from lapsvm.detection.scoring import model_hash, threshold_fits
 from lapsvm.errors import InputError, MissingError, ModelFileError, NotFiniteError
 from lapsvm.evaluation.intervals import clopper_pearson
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.promises import least_share
+from lapsvm.inspection.threshold import choose_threshold
+from lapsvm.inspection.threshold_file import signed
+from lapsvm.inspection.whole_pictures import PictureModel
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=19, max_size=120)
 SHARES = st.sampled_from([0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5, 0.9])
@@ -86,7 +89,7 @@ def test_numbers_that_are_none_are_refused():
 def test_certain_pictures_of_no_class_leave_no_alarm():
     threshold = choose_threshold([1.0] * 30, 0.05)
     assert threshold > 1
-    assert AlarmThreshold(threshold, 0.05, {}).verdict({"crack": 1.0}).is_ok
+    assert AlarmThreshold(threshold, 0.05, {}).decide({"crack": 1.0}).is_ok
 
 
 @given(st.integers(0, 60), st.integers(1, 60))
@@ -99,26 +102,31 @@ def test_intervals_are_those_of_clopper_and_pearson(count, of):
 
 
 def test_of_no_picture_any_share_is_possible():
-    assert Share(0, 0).interval == (0.0, 1.0)
-    assert str(Share(0, 0)) == "none"
-    assert str(Share(1, 24)) == "1 of 24 (0.1 to 21.1 %)"
+    assert AlarmRate(0, 0).interval == (0.0, 1.0)
+    assert str(AlarmRate(0, 0)) == "none"
+    assert str(AlarmRate(1, 24)) == "1 of 24 (0.1 to 21.1 %)"
 
 
 def test_a_picture_is_what_its_most_probable_class_says():
     alarm = AlarmThreshold(0.3, 0.05, {})
-    assert str(alarm.verdict({"crack": 0.29, "cut": 0.1})) == alarm.verdict({"crack": 0.29}).name == "ok"
-    verdict = alarm.verdict({"crack": 0.3, "cut": 0.8})
-    assert (verdict.class_name, verdict.probability, verdict.is_ok, str(verdict)) == ("cut", 0.8, False, "cut (0.8)")
-    assert alarm.verdict({}).is_ok
+    assert str(alarm.decide({"crack": 0.29, "cut": 0.1})) == alarm.decide({"crack": 0.29}).name == "ok"
+    decision = alarm.decide({"crack": 0.3, "cut": 0.8})
+    assert (decision.class_name, decision.probability, decision.is_ok, str(decision)) == (
+        "cut",
+        0.8,
+        False,
+        "cut (0.8)",
+    )
+    assert alarm.decide({}).is_ok
 
 
 def test_the_file_keeps_everything(tmp_path):
     alarm = AlarmThreshold(
         choose_threshold([0.1, 0.3] * 20, 0.05), 0.05, {"crack": model_hash(detector())},
-        {"ok": Share(1, 40), "crack": Share(7, 9)}, {"ok": Share(0, 3)},
+        {"ok": AlarmRate(1, 40), "crack": AlarmRate(7, 9)}, {"ok": AlarmRate(0, 3)},
     )  # fmt: skip
     path = tmp_path / "threshold.json"
-    path.write_text(alarm.as_text([detector()]))
+    path.write_text(alarm.as_text({"crack": detector().calibration}))
     assert AlarmThreshold.load(path) == alarm
     content = json.loads(path.read_text())
     assert content["held_out"]["crack"]["low"] == pytest.approx(clopper_pearson(7, 9)[0])
@@ -127,19 +135,19 @@ def test_the_file_keeps_everything(tmp_path):
 
 
 def test_a_model_that_says_the_same_of_all_pictures_has_no_score_at_a_threshold():
-    content = json.loads(AlarmThreshold(0.3, 0.05, {}).as_text([detector(slope=0.0)]))
+    content = json.loads(AlarmThreshold(0.3, 0.05, {}).as_text({"crack": detector(slope=0.0).calibration}))
     assert content["classes"]["crack"]["score"] is None
 
 
 def test_a_threshold_fits_its_own_models_alone():
     alarm = AlarmThreshold(0.3, 0.05, {"crack": model_hash(detector()), "cut": model_hash(detector("cut"))})
-    assert alarm.fits([detector()])
-    assert alarm.fits([detector("cut"), detector()])
-    assert not alarm.fits([detector("bent")])
+    assert threshold_fits(alarm, [detector()])
+    assert threshold_fits(alarm, [detector("cut"), detector()])
+    assert not threshold_fits(alarm, [detector("bent")])
     changes = {"coef": [1.0, -2.5], "intercept": 0.25, "scale": 2.0, "calibration": None}
     for name, value in changes.items():
-        assert not alarm.fits([replace(detector(), **{name: value})]), name
-    assert not alarm.fits([detector(slope=3.0)])
+        assert not threshold_fits(alarm, [replace(detector(), **{name: value})]), name
+    assert not threshold_fits(alarm, [detector(slope=3.0)])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +164,7 @@ def test_a_threshold_fits_its_own_models_alone():
 )  # fmt: skip
 def test_a_file_of_another_kind_is_named(tmp_path, change):
     path = tmp_path / "threshold.json"
-    path.write_text(signed(json.loads(AlarmThreshold(0.3, 0.05, {}).as_text([])) | change))
+    path.write_text(signed(json.loads(AlarmThreshold(0.3, 0.05, {}).as_text({})) | change))
     with pytest.raises(ModelFileError, match=r"threshold .*threshold\.json is damaged or of another version"):
         AlarmThreshold.load(path)
 
@@ -164,19 +172,19 @@ def test_a_file_of_another_kind_is_named(tmp_path, change):
 def test_a_file_keeps_picture_models_and_fits_features_of_their_number(tmp_path):
     path, hashes = tmp_path / "threshold.json", {"crack": model_hash(detector())}
     alarm = AlarmThreshold(0.3, 0.05, hashes, pictures={"crack": PictureModel(2.0, -1.0, [0.5, 4.0])})
-    path.write_text(alarm.as_text([detector()]))
+    path.write_text(alarm.as_text({"crack": detector().calibration}))
     read = AlarmThreshold.load(path)
     assert vars(read.pictures["crack"]).keys() == {"slope", "offset", "coef"}
     assert read.pictures["crack"].as_json() == alarm.pictures["crack"].as_json()
-    assert read.fits([detector()])
+    assert threshold_fits(read, [detector()])
     other = replace(alarm, pictures={"crack": PictureModel(2.0, -1.0, [0.5, 4.0, 1.0])})
-    assert not other.fits([detector()])
-    assert other.fits([replace(detector(), whole_coef=[1.0, 2.0, 3.0])])
+    assert not threshold_fits(other, [detector()])
+    assert threshold_fits(other, [replace(detector(), whole_coef=[1.0, 2.0, 3.0])])
 
 
 def earlier(alarm, version):
     """Return the content that an earlier version wrote."""
-    content = json.loads(alarm.as_text([]))
+    content = json.loads(alarm.as_text({}))
     later = ("digest", "confidence", "promise", "scoring") + (("pictures",) if version == 1 else ())
     return {key: value for key, value in content.items() if key not in later} | {"version": version}
 
@@ -184,21 +192,21 @@ def earlier(alarm, version):
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_file_of_an_earlier_version_is_read(tmp_path, version):
     path = tmp_path / "threshold.json"
-    alarm = AlarmThreshold(0.3, 0.05, {"crack": "0" * 32}, {"ok": Share(1, 40)})
+    alarm = AlarmThreshold(0.3, 0.05, {"crack": "0" * 32}, {"ok": AlarmRate(1, 40)})
     content = earlier(alarm, version)
     path.write_text(json.dumps(content))
     assert AlarmThreshold.load(path) == alarm
     path.write_text(json.dumps(content | {"version": 3}))
     with pytest.raises(ModelFileError, match="not what was written"):
         AlarmThreshold.load(path)
-    path.write_text(alarm.as_text([]).replace('"version": 3', f'"version": {version}'))
+    path.write_text(alarm.as_text({}).replace('"version": 3', f'"version": {version}'))
     with pytest.raises(ModelFileError, match="not what was written"):
         AlarmThreshold.load(path)
 
 
 def test_every_changed_digit_is_found(tmp_path):
-    alarm = AlarmThreshold(0.1 + 0.2, 0.05, {"crack": "0" * 32}, {"ok": Share(1, 40)}, confidence=0.9)
-    path, text = tmp_path / "threshold.json", alarm.as_text([detector()])
+    alarm = AlarmThreshold(0.1 + 0.2, 0.05, {"crack": "0" * 32}, {"ok": AlarmRate(1, 40)}, confidence=0.9)
+    path, text = tmp_path / "threshold.json", alarm.as_text({"crack": detector().calibration})
     for place in [place for place, letter in enumerate(text) if letter.isdigit()]:
         path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
         with pytest.raises(ModelFileError, match="lapsvm threshold makes it again"):

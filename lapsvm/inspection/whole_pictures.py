@@ -1,4 +1,4 @@
-"""What the whole picture adds to a class's best window when a verdict is formed: a second linear model, and its join.
+"""What the whole picture adds to a class's best window in a decision: a second linear model, and its join.
 
 A defect that covers a surface shows in all windows a little, and in none alone. The second model is a logistic
 regression on the mean of a picture's window features. Its score is the mean of the windows' scores by one more vector
@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float64, Index, as_floats, as_groups, as_whole_numbers, check_same_length
 from lapsvm.blas import one_blas_thread
-from lapsvm.detection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 from lapsvm.errors import InputError
+from lapsvm.inspection.calibration import Calibration, logistic, logistic_weights, smoothed_targets
 
 LEAST = 10
 """The groups of pictures with and without a class that must remain beside every fold; fewer teach no second model."""
@@ -129,8 +129,8 @@ def fit_picture_model(
     """
     features, scores = as_floats("means", means, 2), as_floats("best", best, 1)
     shows, folds = as_floats("y", y, 1) > 0, as_whole_numbers("fold", fold)
-    group, sizes = as_groups(np.arange(len(features)) if groups is None else groups)
-    for name, rows in (("best", scores), ("y", shows), ("fold", folds), ("groups", group)):
+    group, sizes = as_groups(groups, len(features))
+    for name, rows in (("best", scores), ("y", shows), ("fold", folds)):
         check_same_length("means", features, name, rows)
     members = [folds == number for number in np.unique(folds)]
     if not all(_are_enough(shows[~in_fold], group[~in_fold]) for in_fold in members):

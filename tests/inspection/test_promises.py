@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from lapsvm.detection import AlarmThreshold
-from lapsvm.detection.alarms import Share, choose_threshold, least_share
-from lapsvm.detection.promises import Promise
 from lapsvm.errors import InputError
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.promises import Promise, least_share
+from lapsvm.inspection.threshold import choose_threshold
 
 SHARES, CONFIDENCES = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5]), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
 
@@ -91,7 +92,7 @@ def test_a_confidence_is_above_0_and_below_1(confidence):
 
 
 def test_one_sentence_says_which_promise_holds_of_what():
-    good = {"ok": Share(0, 60)}
+    good = {"ok": AlarmRate(0, 60)}
     mean, sure = (AlarmThreshold(0.4, 0.05, {}, good, confidence=one) for one in (None, 0.9))
     assert mean.promise == (
         "The promise holds on average over training sets, of the models of folds and of new pictures like these: at "
@@ -100,12 +101,12 @@ def test_one_sentence_says_which_promise_holds_of_what():
     assert sure.promise == mean.promise.replace(
         "on average over training sets", "with confidence 90 % of this threshold"
     )
-    grouped = AlarmThreshold(0.4, 0.05, {}, {"ok": Share(0, 60, 20.0, 0.0)})
+    grouped = AlarmThreshold(0.4, 0.05, {}, {"ok": AlarmRate(0, 60, 20.0, 0.0)})
     assert "of pictures of new groups like these, where each group counts the same: at most" in grouped.promise
-    assert json.loads(sure.as_text([]))["promise"] == sure.promise
+    assert json.loads(sure.as_text({}))["promise"] == sure.promise
 
 
 def test_the_file_keeps_the_confidence(tmp_path):
-    path, alarm = tmp_path / "threshold.json", AlarmThreshold(0.4, 0.05, {}, {"ok": Share(0, 60)}, confidence=0.9)
-    path.write_text(alarm.as_text([]))
+    path, alarm = tmp_path / "threshold.json", AlarmThreshold(0.4, 0.05, {}, {"ok": AlarmRate(0, 60)}, confidence=0.9)
+    path.write_text(alarm.as_text({}))
     assert AlarmThreshold.load(path) == alarm

@@ -1,0 +1,147 @@
+"""The probabilities of pictures beside their labels: figures of all classes as one, and alarm rates."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.catalog import ImageRecord
+from lapsvm.evaluation import Detections, image_auroc, image_average_precision
+from lapsvm.evaluation.figures import Draws, Interval, interval_row, ranking_figures
+from lapsvm.inspection.alarm_rate import AlarmRate
+from lapsvm.inspection.decision import OK
+
+Rule = Callable[[str, Sequence[str], Float64], Any]
+"""(class, pictures, scores of their best windows) -> probabilities (n,)."""
+
+
+class Calibrated(Protocol):
+    """A detector, or its calibration."""
+
+    def probability(self, scores: ArrayLike, /) -> Float64 | None:
+        """Return the probability of each score."""
+
+
+class HeldOutScores(Protocol):
+    """The scores of one class's training pictures by models that did not see them."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The pictures."""
+
+    @property
+    def score(self) -> Float64:
+        """The scores of their best boxes, (n,)."""
+
+    @property
+    def y(self) -> NDArray[np.int8]:
+        """The labels, (n,)."""
+
+
+def best_windows(models: Mapping[str, Calibrated]) -> Rule:
+    """Return the rule by which best windows alone decide."""
+    return lambda name, _, scores: models[name].probability(scores)
+
+
+@dataclass(frozen=True, eq=False)
+class PictureProbabilities:
+    """The probabilities of pictures, and what they show.
+
+    Attributes
+    ----------
+    classes : tuple of str
+    probabilities : (n, k) float64
+        Of every class: that of the best box, or of best box and whole picture.
+    shown : (n, k) int8
+        Labels: 1, -1, or 0 where it is not known.
+    ids : tuple of n str
+    """
+
+    classes: tuple[str, ...]
+    probabilities: Float64
+    shown: NDArray[np.int8]
+    ids: tuple[str, ...]
+
+    @classmethod
+    def joined(
+        cls,
+        ids: Iterable[str],
+        scores: Mapping[str, Mapping[str, float]],
+        labels: Mapping[str, Mapping[str, int]],
+        rule: Rule,
+    ) -> Self:
+        """Return the probabilities of pictures that have a score of every class.
+
+        Parameters
+        ----------
+        ids : iterable of str
+        scores, labels : mapping of class name to (mapping of picture to number)
+        rule : function
+            From scores to probabilities.
+        """
+        known = tuple(image_id for image_id in ids if all(image_id in of_class for of_class in scores.values()))
+        columns = [
+            rule(name, known, np.array([of_class[image_id] for image_id in known], np.float64))
+            for name, of_class in scores.items()
+        ]
+        shown = [[labels[name][image_id] for image_id in known] for name in scores]
+        return cls(tuple(scores), np.array(columns, np.float64).T, np.array(shown, np.int8).T, known)
+
+    @property
+    def best(self) -> Float64:
+        """The highest probability of each picture, (n,)."""
+        return np.asarray(self.probabilities.max(axis=1))
+
+    @property
+    def is_ok(self) -> NDArray[np.bool_]:
+        """Which pictures show no class, (n,)."""
+        return np.asarray((self.shown == -1).all(axis=1))
+
+    @property
+    def any_shown(self) -> NDArray[np.int8]:
+        """Labels of all classes as one, (n,): 1 where a picture shows a class, -1 where none, 0 if it is not known."""
+        return np.where(self.is_ok, -1, (self.shown == 1).any(axis=1).astype(np.int8))
+
+    def any_class(self) -> dict[str, float | None] | None:
+        """Return how well the highest probability separates good pictures from others; None without both kinds."""
+        labels = self.any_shown
+        if not {-1, 1} <= {*labels.tolist()}:
+            return None
+        return {"image_ap": image_average_precision(self.best, labels), "image_auroc": image_auroc(self.best, labels)}
+
+    def any_class_intervals(self, draws: Draws) -> dict[str, Interval]:
+        """Return the intervals of `any_class` by measure, None for an undefined figure; empty without `any_class`."""
+        figures = ranking_figures(self.any_class() or {}, self.best, self.any_shown, draws.of_pictures(self.ids))
+        return interval_row(figures)
+
+    def alarm_rates(self, probability: float, groups: Index) -> dict[str, AlarmRate]:
+        """Return the alarm rates at a threshold of pictures in groups (n,): false ones under "ok", hits by class.
+
+        Among good pictures each group counts the same, as in the promise.
+        """
+        alarms = self.best >= probability
+        kinds = {OK: self.is_ok, **{name: self.shown[:, row] == 1 for row, name in enumerate(self.classes)}}
+        return {
+            name: AlarmRate.among(alarms[rows], groups[rows], by_picture=name != OK) for name, rows in kinds.items()
+        }
+
+
+def held_out_probabilities(held_out: Mapping[str, HeldOutScores], rule: Rule) -> PictureProbabilities:
+    """Return the held-out probabilities of the pictures that all classes have in a fold."""
+    scores = {name: dict(zip(known.ids, known.score.tolist(), strict=True)) for name, known in held_out.items()}
+    labels = {name: dict(zip(known.ids, known.y.tolist(), strict=True)) for name, known in held_out.items()}
+    return PictureProbabilities.joined(next(iter(scores.values())), scores, labels, rule)
+
+
+def set_probabilities(
+    detections: Mapping[str, Detections], records: Iterable[ImageRecord], rule: Rule
+) -> PictureProbabilities | None:
+    """Return the probabilities of the pictures with detections of every class; None without such a picture."""
+    scores = {name: of_class.best_scores() for name, of_class in detections.items()}
+    labels = {record.id: record.labels for record in records}
+    shown = {name: {image_id: of.get(name, 0) for image_id, of in labels.items()} for name in scores}
+    known = PictureProbabilities.joined(labels, scores, shown, rule)
+    return known if known.ids else None

@@ -1,0 +1,1 @@
+"""Decisions on the pictures of a run: their probabilities, with and without whole pictures, and its threshold."""
