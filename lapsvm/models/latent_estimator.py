@@ -49,6 +49,14 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the score (n_windows,) of every window in the order of the bags, including the intercept."""
         return np.asarray(self._fitting(bags).score_windows(self.coef_) + self.intercept_)
 
+    def instance_scores(self, bags: BagsLike) -> list[Float64]:
+        """Return the scores (n_i,) of the instances of each bag, which say where in a bag the class is.
+
+        They include the intercept, and the largest of a bag is its `decision_function`.
+        """
+        given = self._fitting(bags)
+        return np.split(self.score_windows(given), given.offsets[1:-1])
+
     def score(self, bags: BagsLike, y: ArrayLike) -> float:
         """Return the average precision of the images' scores; images with label 0 are left out."""
         labels, scores = image_labels(y)[1], self.decision_function(bags)

@@ -359,3 +359,23 @@ def test_every_script_is_listed_and_tested():
     for path in (*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.cpp")):
         assert f"({path.name})" in text
         assert f'"{path.name}"' in tests
+
+
+def test_slides_are_scored_by_models_of_other_folds(tmp_path):
+    h5py, rng = pytest.importorskip("h5py", reason="h5py is not installed"), np.random.default_rng(0)
+    lines = ["slide,label"]
+    for number in range(20):
+        features = rng.normal(size=(12, 6)).astype(np.float32)
+        features[7] += 6 * (number % 2)
+        with h5py.File(tmp_path / f"s{number}.h5", "w") as file:
+            file["features"], file["coords"] = features, 256 * np.stack(np.divmod(np.arange(12), 4), axis=1)
+        lines.append(f"s{number},{number % 2}")
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    said = run_example(
+        "slides.py", "--slides", tmp_path, "--labels", tmp_path / "labels.csv", "--out", tmp_path / "out"
+    )
+    assert said == "20 slides, held-out AUC 1.000\n"
+    rows = [line.split(",") for line in (tmp_path / "out" / "scores.csv").read_text().split()][1:]
+    assert len(rows) == 20
+    assert {tuple(row[3:]) for row in rows if row[1] == "1"} == {("256", "768")}
+    assert cv2.imread(str(tmp_path / "out" / "s3.png")).shape == (4 * 8, 3 * 8, 3)

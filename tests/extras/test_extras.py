@@ -68,6 +68,7 @@ COMMANDS = {
     ],
     "dask": [[*HOG, "--executor", "dask", "--jobs", "2", "--out", "RUN"]],
     "heic": [[*HEIC, "--out", "RUN"]],
+    "h5": [[EXAMPLE / "slides.py", "--slides", "slides", "--labels", "slides/labels.csv", "--out", "drawn"]],
     "selectivesearch": [[*FOLDER, *PLAIN, "--extractor", "hog", "--windows", "selectivesearch", "--out", "RUN"]],
     "opencv": [[*FOLDER, *PLAIN, "--extractor", "hog", "--windows", "opencv", "--out", "RUN"]],
     "all": [],  # that it holds what the others import is enough: their commands are above
@@ -114,11 +115,22 @@ def inputs(tmp_path_factory):
     write_digits(folder / "VOC2007", seed=3, n_train=16, n_test=10)
     write_network(folder / "network.onnx")
     write_saliency(folder / "saliency.onnx")
+    write_slides(folder / "slides")
     (folder / "my_networks.py").write_text(
         "import torch\n\n\ndef conv_map():\n    torch.manual_seed(0)\n"
         "    return torch.nn.Sequential(torch.nn.Conv2d(3, 16, 8, stride=8), torch.nn.ReLU())\n"
     )
     return folder
+
+
+def write_slides(folder):
+    """Write ten slides of patches and their labels."""
+    h5py = pytest.importorskip("h5py", reason="h5py, which writes the slides, is not installed")
+    folder.mkdir()
+    for number in range(10):
+        with h5py.File(folder / f"{number}.h5", "w") as file:
+            file["features"], file["coords"] = np.eye(4)[[0, 1, 2 + number % 2]], np.eye(3, 2, dtype=int) * 256
+    (folder / "labels.csv").write_text("slide,label\n" + "".join(f"{n},{n % 2}\n" for n in range(10)))
 
 
 def write_heic(pixels, path):
@@ -140,7 +152,7 @@ def environment_of(inputs, tmp_path):
     return make
 
 
-WITHIN = {extra: {extra} for extra in COMMANDS} | {"all": {"coco", "dask", "onnx", "photos"}}
+WITHIN = {extra: {extra} for extra in COMMANDS} | {"all": {"coco", "dask", "h5", "onnx", "photos"}}
 """Extra -> those whose imports it holds."""
 
 
