@@ -100,11 +100,11 @@ def bags_of_patches(slides: Sequence[Patches]) -> Bags:
 
 def _table(file: Any, name: str, path: Path | str) -> Array:
     """Return a table of numbers; ExternalFileError if it is missing, is a group, or holds other things."""
-    found = file.get(name)
-    if not hasattr(found, "dtype") or found.dtype.kind not in "fiu":
+    table = file.get(name)
+    if not hasattr(table, "dtype") or table.dtype.kind not in "fiu":
         names = ", ".join(sorted(file)) or "nothing"
         raise ExternalFileError(f"{path} must hold a table of numbers called {name}, got {names}.")
-    return np.asarray(found)
+    return np.asarray(table)
 
 
 def _side(attributes: Any, coords: Array) -> int:

@@ -16,8 +16,8 @@ from lapsvm.models.latent_estimator import BagsLike
 class BagTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Apply a transformer of rows to the instances of all bags, so that it may stand before a latent estimator.
 
-    A scaler makes features of different units comparable; a map to features of a kernel (scikit-learn's `Nystroem` or
-    `RBFSampler`) makes the latent estimators' linear models approximate those of the kernel.
+    A scaler makes features of different units comparable; a map to features of a kernel (scikit-learn's Nystroem or
+    RBFSampler) makes the latent estimators' linear models approximate those of the kernel.
 
     Parameters
     ----------

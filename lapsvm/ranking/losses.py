@@ -41,7 +41,7 @@ class RankLoss(ABC):
 
     Subclasses define `derivative`. Inference is exact if d_{j+1}(i) >= d_j(i) for all i and j (condition C2), which
     `lapsvm.testing.RankLossLaws` checks. Inference raises InputError if a derivative that it checks violates C2; see
-    `docs/howto/add_a_loss.md`. Delta is 0 for the ranking with every positive on top.
+    `docs/howto/extending/add_a_loss.md`. Delta is 0 for the ranking with every positive on top.
     """
 
     name: ClassVar[str] = ""

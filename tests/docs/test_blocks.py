@@ -30,7 +30,7 @@ def runs(page):
     return any(language in ("console", "python") for language, _ in blocks(page))
 
 
-HOWTO = [page for page in sorted((DOCS / "howto").glob("*.md")) if runs(page)]
+HOWTO = [page for page in sorted((DOCS / "howto").rglob("*.md")) if runs(page)]
 
 
 def run_command(words, lapsvm, more=()):

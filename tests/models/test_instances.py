@@ -74,7 +74,7 @@ def test_what_is_absent_is_no_evidence(model):
 
 @pytest.mark.parametrize(("seen", "turned"), [(threshold, threshold_turned), (frequency, frequency_turned)])
 def test_two_concepts_together_are_beyond_one_linear_score(seen, turned):
-    """Both tests of two concepts are failed, as the page of bags says: the best instance of a negative bag is as good."""
+    """Both tests of two concepts are failed, as pages say: the best instance of a negative bag is as good."""
     model = LatentRankSVM("ap", C=10, top=1).fit(*drawn(0, seen))
     bags, labels = drawn(1, turned)
     assert roc_auc_score(labels, model.decision_function(bags)) < 0.65
