@@ -23,7 +23,6 @@ import numpy as np
 import typer
 from judged import Judgement, Pictures, figures_of, pointing_entries
 from lapsvm.pipelines.cli.study import Root, print_table, study_command
-from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.figures.tables import difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
@@ -34,7 +33,7 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import Dataset, ImageRecord, open_dataset
 from lapsvm.detection import Detector, Predictor
 from lapsvm.evaluation import Figure, map_peak, write_json
-from lapsvm.evaluation.figures import interval
+from lapsvm.evaluation.figures import difference_entry, interval_entry
 from lapsvm.features import open_extractor
 from lapsvm.features.projection import load_projection
 
@@ -182,8 +181,8 @@ def hit_rows(classes: Sequence[str], pointing: Pointing) -> Iterator[list[str]]:
 def differences(ours: Figures, others: Figures) -> Iterator[str | None]:
     """Yield what the run has more than another method, in the best way of each to point."""
     best = [max(ways(found), key=lambda one: one.value or 0, default=None) for found in (others, ours)]
-    yield "" if None in best else difference_text(bootstrap_row(*best))
-    yield difference_text(bootstrap_row(*(found["detected"]["any class"] for found in (others, ours))))
+    yield "" if None in best else difference_text(difference_entry(*best))
+    yield difference_text(difference_entry(*(found["detected"]["any class"] for found in (others, ours))))
 
 
 def ways(found: Figures) -> list[Figure]:
@@ -193,12 +192,12 @@ def ways(found: Figures) -> list[Figure]:
 
 def entry(figure: Figure) -> dict[str, float | None]:
     """Return a figure with its interval."""
-    return {"value": figure.value, **(interval(figure) or {"low": None, "high": None})}
+    return {"value": figure.value, **(interval_entry(figure) or {"low": None, "high": None})}
 
 
 def text(figure: Figure) -> str | None:
     """Return a value and its interval; None where it is undefined."""
-    limits = interval(figure)
+    limits = interval_entry(figure)
     return limits and f"{figure.value:.3f} {interval_text(limits, '')}"
 
 

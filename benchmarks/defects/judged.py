@@ -8,8 +8,16 @@ import numpy as np
 from scipy.stats import binomtest
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.evaluation import ClassHits, image_auroc, image_average_precision
-from lapsvm.evaluation.figures import Draws, Figure, mean_figure, ranking_figures, share_figure
+from lapsvm.evaluation import (
+    MEASURES,
+    ClassHits,
+    Draws,
+    Figure,
+    MeasuredClass,
+    Ranking,
+    mean_figure,
+    share_figure,
+)
 
 DRAWS = 2000
 
@@ -106,8 +114,8 @@ def figures_of(pictures: Pictures, judgement: Judgement, draws: int = DRAWS) -> 
 
 
 def _ranking(measure: str, scores: Float64, labels: Array, draws: Draws) -> Figure:
-    value = {"image_ap": image_average_precision, "image_auroc": image_auroc}[measure](scores, labels)
-    return ranking_figures({measure: value}, scores, labels, draws)[measure]
+    ranked = MeasuredClass(Ranking(draws.ids, scores, labels), has_none=True)
+    return MEASURES[measure].figure(ranked, draws) or Figure(None)
 
 
 def _share(rows: Array, hits: Array, draws: Draws) -> Figure:

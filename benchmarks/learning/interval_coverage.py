@@ -25,7 +25,7 @@ import typer
 from lapsvm.pipelines.cli.study import Into, print_table, study_command
 from scipy.stats import binom
 
-from lapsvm.evaluation.figures import Figure, mean_figure
+from lapsvm.evaluation import Figure, mean_figure
 from lapsvm.evaluation.intervals import share_interval
 
 TRUE_SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)

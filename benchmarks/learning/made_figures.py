@@ -8,12 +8,25 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import ClassHits, Detections, evaluate_voc, image_auroc, image_average_precision
-from lapsvm.evaluation.figures import Draws, Figure, detection_figures, ranking_figures, share_figure
+from lapsvm.evaluation import (
+    MEASURES,
+    ClassHits,
+    Detections,
+    Draws,
+    Figure,
+    MeasuredClass,
+    detection_figures,
+    evaluate_voc,
+    image_auroc,
+    image_average_precision,
+    share_figure,
+)
+from lapsvm.evaluation.measured import Ranking as RankedPictures
 
 LARGE = 200_000  # pictures that stand for all
 BOX = np.array([[10.0, 10.0, 50.0, 50.0]])
 FAR = np.array([[100.0, 100.0, 140.0, 140.0]])
+RANKED = ("image_auroc", "image_ap")
 KINDS = ("equal spread", "wide positives", "tenth invisible", "quarter invisible", "ties")
 
 
@@ -79,7 +92,8 @@ class Ranking:
         """Draw pictures, and return the figures of each learner on the same draws of them."""
         scores, y, group = self.sample(rng, learners)
         drawn = Draws.of([str(one) for one in range(len(y))], int(rng.integers(2**31)), group, draws)
-        return [ranking_figures(values(of, y), of, y, drawn) for of in scores]
+        ranked = [MeasuredClass(RankedPictures(drawn.ids, of, y), has_none=True) for of in scores]
+        return [{key: MEASURES[key].figure(of, drawn) or Figure(None) for key in RANKED} for of in ranked]
 
     def truth(self) -> dict[str, float]:
         """Return the figures of very many pictures."""

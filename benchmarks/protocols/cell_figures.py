@@ -12,8 +12,19 @@ from pictures import Pictures
 
 from lapsvm.arrays import Float64
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.evaluation import Detections, corloc, evaluate_voc, image_average_precision
-from lapsvm.evaluation.figures import Draws, Figure, detection_figures, ranking_figures, share_figure
+from lapsvm.evaluation import (
+    Detections,
+    Draws,
+    Figure,
+    corloc,
+    detection_figures,
+    evaluate_voc,
+    image_ap_draws,
+    image_average_precision,
+    ranking_figure,
+    share_figure,
+)
+from lapsvm.evaluation.measures import IMAGE_AP_UNITS
 
 MEASURES = ("image_ap", "ap_11point", "ap_area", "corloc")
 Figures = dict[str, dict[str, Any]]  # measure -> value, draws
@@ -34,7 +45,8 @@ def test_figures(
     result = evaluate_voc({name: detections}, {name: truth}).classes[name]
     y = pictures.labels[name]
     figures = detection_figures(result, detections, truth, drawn)
-    return _stored(ranking_figures({"image_ap": image_ap(scores, y)}, scores, y, drawn) | figures)
+    ranked = ranking_figure(image_ap(scores, y), scores, y, drawn, image_ap_draws, IMAGE_AP_UNITS)
+    return _stored({"image_ap": ranked} | figures)
 
 
 def train_figures(name: str, coef: Float64, pictures: Pictures, draws: int, seed: int) -> Figures:

@@ -15,8 +15,9 @@ from lapsvm.pipelines.compare.differences import add_holm, measure_table, t_test
 from lapsvm.pipelines.figures.tables import interval_text
 
 from lapsvm.arrays import Float64
-from lapsvm.evaluation.figures import Figure
+from lapsvm.evaluation import Figure, Figures
 from lapsvm.evaluation.intervals import Smoothed
+from lapsvm.evaluation.measures import Pictures as MeasuredPictures
 from lapsvm.evaluation.tables import mean
 from lapsvm.report import escape_markdown, markdown_table
 
@@ -114,11 +115,17 @@ def _differences(cells: dict[str, list[Cell]], classes: Sequence[str], folds: in
                  for repeated in cells.values()]  # fmt: skip
         defined = [name for name in classes if all(one["value"] is not None for of in found for one in of[name])]
         if len(next(iter(cells.values()))) == 1:
-            tables[measure] = measure_table({name: [_figure(*of[name]) for of in found] for name in defined})
+            tables[measure] = measure_table([_of_class(measure, of, defined) for of in found], measure)
         else:
             values = [[[one["value"] for one in of[name]] for name in defined] for of in found]
             tables[measure] = t_table(np.array(values), defined)
     return tables
+
+
+def _of_class(measure: str, entries: dict[str, Any], classes: Sequence[str]) -> Figures:
+    """Return one measure of each class of a learner."""
+    rows = {name: {measure: _figure(*entries[name])} for name in classes}
+    return Figures("", MeasuredPictures.TEST, rows).with_means()
 
 
 def _figure(entry: dict[str, Any]) -> Figure:

@@ -5,11 +5,12 @@ from typing import Any
 
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.figures.evaluation import evaluate_set
-from lapsvm.pipelines.figures.set_entry import Unseen
+from lapsvm.pipelines.figures.held_out import Unseen
 from lapsvm.pipelines.results.known_boxes import BoxSource
 
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc, pointing
+from lapsvm.evaluation.measures import image_ap
 from lapsvm.evaluation.tables import Row
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]
@@ -29,12 +30,12 @@ def run_figures(context: RunContext, set_name: str) -> dict[str, Any]:
     """Return the figures of a finished run on one of its sets, and the CPU seconds of training and refinement."""
     stored = context.stored
     evaluation = evaluate_set(stored, BoxSource.of(stored, context.reporter.say), set_name)
-    more = [{name: {"image_ap": value} for name, value in evaluation.image_ap.items()}]
-    held_out = Unseen.of_run(stored).table(evaluation.truth) if set_name == stored.train_set else None
+    rankings = evaluation.rankings.items()
+    more = [{name: {"image_ap": image_ap(ranking.scores, ranking.labels)} for name, ranking in rankings}]
+    held_out = Unseen.of_run(stored).figures(evaluation.truth) if set_name == stored.train_set else None
     if held_out is not None:
-        rows = held_out["classes"].items()
-        keys = ("corloc", "pointing", "image_ap")
-        more.append({name: {f"held_out_{key}": row[key] for key in keys} for name, row in rows})
+        rows, keys = held_out.classes.items(), ("corloc", "pointing", "image_ap")
+        more.append({name: {f"held_out_{key}": row[key].value for key in keys} for name, row in rows})
     timings = context.run.timings()
     seconds = {stage: timings[stage]["cpu_seconds"] for stage in ("train", "refine") if stage in timings}
     return figures_of(evaluation.located, evaluation.truth, *more) | {"cpu_seconds": seconds}

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from lapsvm.pipelines.cli.study import print_table
-from lapsvm.pipelines.compare.differences import bootstrap_row
-from lapsvm.pipelines.compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
-from lapsvm.pipelines.figures.tables import TITLES, difference_text, interval_text
+from lapsvm.pipelines.compare.differences import shared_measures
+from lapsvm.pipelines.compare.runs import ComparisonOptions, open_run, run_figures, shared_classes
+from lapsvm.pipelines.figures.tables import difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import table_files
 
 from lapsvm.errors import OptionError
-from lapsvm.evaluation import write_json
-from lapsvm.evaluation.figures import Figure, interval, mean_figure
+from lapsvm.evaluation import MEASURES, Figure, mean_figure, write_json
+from lapsvm.evaluation.figures import difference_entry, interval_entry
 from lapsvm.evaluation.intervals import LEVEL
 from lapsvm.files import write_atomically
 from lapsvm.report import escape_markdown, markdown_table
@@ -50,7 +50,7 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0, root: Path | None
         means = {measure: mean_figure(figures) for measure, figures in by_run.items()}
         first = first or means
         measures = {
-            measure: {"value": mean.value, **(interval(mean) or {})}
+            measure: {"value": mean.value, **(interval_entry(mean) or {})}
             | {"values": [figure.value for figure in by_run[measure] if figure.value is not None]}
             | {"difference": _difference(first.get(measure), mean)}
             for measure, mean in means.items()
@@ -66,9 +66,10 @@ def _figures_of_runs(row: Row, options: ComparisonOptions, root: Path | None) ->
         run = open_run(folder.name, folder, threads=1, quiet=True, root=root)
         # repetitions on different pictures need independent draws
         seed = options.seed + number if _pictures_differ(row.runs) else options.seed
-        for measure, by_class in run_figures([run], shared_classes([run]), replace(options, seed=seed)).items():
-            figures.setdefault(measure, []).append(mean_figure([figure for (figure,) in by_class.values()]))
-    return figures
+        for runs in run_figures([run], shared_classes([run]), replace(options, seed=seed)):
+            for measure in shared_measures(runs):
+                figures.setdefault(measure, []).append(runs[0].mean[measure])
+    return {measure: figures[measure] for measure in MEASURES if measure in figures}
 
 
 def _pictures_differ(runs: Sequence[Path]) -> bool:
@@ -78,7 +79,7 @@ def _pictures_differ(runs: Sequence[Path]) -> bool:
 
 def _difference(first: Figure | None, other: Figure) -> dict[str, Any] | None:
     """Return the difference to the first row; None for the first row itself."""
-    return None if first is None or first is other else bootstrap_row(first, other)
+    return None if first is None or first is other else difference_entry(first, other)
 
 
 def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
@@ -101,10 +102,10 @@ def write_rows(folder: Path, name: str, table: dict[str, Any]) -> None:
 
 def rows_markdown(table: Mapping[str, Any]) -> str:
     """Return the table as Markdown: figures with intervals, then differences to the first row."""
-    return "\n".join(markdown_table(header, rows, escape=False) for header, rows in row_tables(table, MEASURES))
+    return "\n".join(markdown_table(header, rows, escape=False) for header, rows in row_tables(table, list(MEASURES)))
 
 
-def print_rows(table: Mapping[str, Any], measures: Sequence[str] = MEASURES, into: Path | None = None) -> None:
+def print_rows(table: Mapping[str, Any], measures: Sequence[str] = tuple(MEASURES), into: Path | None = None) -> None:
     """Print both tables; that of figures is put into a page."""
     figures, differences = row_tables(table, measures)
     print_table(*figures, into)
@@ -115,7 +116,7 @@ def print_rows(table: Mapping[str, Any], measures: Sequence[str] = MEASURES, int
 def row_tables(table: Mapping[str, Any], measures: Sequence[str]) -> list[tuple[list[str], list[list[str | None]]]]:
     """Return titles and rows of the figures with intervals, and of differences to the first row."""
     measures = [name for name in measures if any(name in row["measures"] for row in table["rows"])]
-    titles, names = [TITLES[name] for name in measures], [escape_markdown(row["name"]) for row in table["rows"]]
+    titles, names = [MEASURES[name].title for name in measures], [escape_markdown(row["name"]) for row in table["rows"]]
     figures, differences = [], []
     for name, row in zip(names, table["rows"], strict=True):
         entries = [row["measures"].get(measure) for measure in measures]

@@ -8,21 +8,21 @@ from lapsvm.evaluation.average_precision import (
 )
 from lapsvm.evaluation.boxes.error_kinds import ErrorKind, error_kinds
 from lapsvm.evaluation.boxes.localisation import (
-    ClassCorLoc,
     ClassHits,
-    ClassPointing,
-    CorLocReport,
-    PointingReport,
+    HitsReport,
     corloc,
     pointing,
 )
 from lapsvm.evaluation.boxes.thresholds import Threshold, best_f1, wanted_precision
 from lapsvm.evaluation.boxes.voc import ClassResult, VocReport, evaluate_voc
-from lapsvm.evaluation.boxes.window_recall import best_overlaps, window_rows
-from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_figures, coco_rows
+from lapsvm.evaluation.boxes.window_recall import best_overlaps
+from lapsvm.evaluation.coco import as_coco, coco_evaluation, coco_figures, coco_rows
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.evaluation.entries import check_entry
-from lapsvm.evaluation.figures import Draws, Figure, detection_figures, mean_figure, ranking_figures, share_figure
+from lapsvm.evaluation.figure import Draws, Figure, detection_figures, mean_figure, ranking_figure, share_figure
+from lapsvm.evaluation.figures import Figures, read_figures
+from lapsvm.evaluation.measured import MeasuredClass, Ranking
+from lapsvm.evaluation.measures import MEASURES
 from lapsvm.evaluation.paired import (
     detection_ap_draws,
     draw_pictures,
@@ -34,22 +34,23 @@ from lapsvm.evaluation.paired import (
 )
 from lapsvm.evaluation.pixels import PixelCounts, map_peak
 from lapsvm.evaluation.results import read_result_file, read_results, result_name, write_results
-from lapsvm.evaluation.tables import class_table, write_json
+from lapsvm.evaluation.tables import COCO_MEASURES, class_table, write_json
 
 __all__ = [
     "COCO_MEASURES",
-    "ClassCorLoc",
+    "MEASURES",
     "ClassHits",
-    "ClassPointing",
     "ClassResult",
-    "CorLocReport",
     "Detections",
     "Draws",
     "ErrorKind",
     "Figure",
+    "Figures",
+    "HitsReport",
     "ImageIds",
+    "MeasuredClass",
     "PixelCounts",
-    "PointingReport",
+    "Ranking",
     "Threshold",
     "VocReport",
     "as_coco",
@@ -77,14 +78,14 @@ __all__ = [
     "mean_figure",
     "paired_t_test",
     "pointing",
-    "ranking_figures",
+    "ranking_figure",
+    "read_figures",
     "read_result_file",
     "read_results",
     "result_name",
     "share_draws",
     "share_figure",
     "wanted_precision",
-    "window_rows",
     "write_json",
     "write_results",
 ]

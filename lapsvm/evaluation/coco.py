@@ -21,9 +21,9 @@ from lapsvm.coco_files import CocoAnnotation, CocoFile, CocoResult
 from lapsvm.errors import import_optional
 from lapsvm.evaluation.boxes.matching import truth_of
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.figures import Figure, undefined_figure
+from lapsvm.evaluation.figure import Figure, undefined_figure
 from lapsvm.evaluation.intervals import smoothed
-from lapsvm.evaluation.tables import Row
+from lapsvm.evaluation.tables import COCO_MEASURES, Row
 
 Record = TypeVar("Record", CocoAnnotation, CocoResult)
 SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels
@@ -31,11 +31,6 @@ _AREAS = {"_small": 32.0**2, "_medium": 96.0**2, "_large": np.inf}
 GROUPS = 40
 """Of pictures, that are left out in turn."""
 MAX_DETECTIONS = (1, 10, 100)  # limits per picture and category
-COCO_MEASURES = (
-    "coco_ap", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large",
-    "coco_ar1", "coco_ar10", "coco_ar100", "coco_ar_small", "coco_ar_medium", "coco_ar_large",
-)  # fmt: skip
-"""In the order of COCO's own summary."""
 
 
 def coco_evaluation(
@@ -210,7 +205,7 @@ def _size(measure: str) -> str:
 
 
 def _pictures_with_objects(truth: CocoFile) -> Counter[tuple[str, str]]:
-    """Return how many pictures have an object of a category and size that counts, by both."""
+    """Count the pictures with an object that counts, by its category and size."""
     pictures = {
         (truth.categories[annotation.category_id], size, annotation.image_id)
         for annotation in truth.annotations
@@ -289,7 +284,7 @@ def _row(precision: Array, recall: Array) -> Row:
     """Return the figures of a category from its precision (IoU, recall, size, limit) and recall (IoU, size, limit)."""
     last = len(MAX_DETECTIONS) - 1
     values = {f"coco_ap{size}": precision[:, :, index, last] for index, size in enumerate(SIZES)}
-    values |= {"coco_ap50": precision[0, :, 0, last], "coco_ap75": precision[5, :, 0, last]}
+    values |= {f"coco_ap{iou}": precision[row, :, 0, last] for iou, row in ((50, 0), (75, 5))}
     values |= {f"coco_ar{limit}": recall[:, 0, index] for index, limit in enumerate(MAX_DETECTIONS)}
     values |= {f"coco_ar{size}": recall[:, index, last] for index, size in enumerate(SIZES) if size}
     return {name: _mean(values[name]) for name in COCO_MEASURES}

@@ -6,6 +6,7 @@ from typing import Any
 from lapsvm.arrays import is_optional_number
 from lapsvm.errors import DataError
 from lapsvm.evaluation.boxes.error_kinds import ErrorKind
+from lapsvm.evaluation.tables import NPOS
 
 
 def check_entry(entry: Any, where: str = "figures") -> None:
@@ -19,7 +20,7 @@ def check_entry(entry: Any, where: str = "figures") -> None:
     """
     _check_table(entry, where, _check_number)
     for name, of_class in _mapping(entry.get("errors", {}), f"errors of {where}").items():
-        objects = _mapping(entry["classes"].get(name), f"{name} of {where}").get("npos")
+        objects = _mapping(entry["classes"].get(name), f"{name} of {where}").get(NPOS)
         _check_count(objects, f"npos of {name} of {where}")
         kinds = _mapping(of_class, f"errors of {name} of {where}")
         for kind in ("correct", *ErrorKind):

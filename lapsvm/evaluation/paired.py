@@ -116,7 +116,7 @@ def holm(p_values: ArrayLike) -> Float64:
 
 
 def draw_pictures(n: int, draws: int, seed: int, groups: ArrayLike | None = None) -> Counts:
-    """Return how often each of n pictures is drawn when n are drawn with replacement.
+    """Return the counts of n pictures in draws of n with replacement.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def _at_true_positives(kinds: Float64, image_indices: Index, drawn: Counts) -> t
 
 
 def _sums(segments: Index, pictures: Index, n_segments: int, drawn: Counts) -> Counts:
-    """Return how often each draw has the pictures of each segment, (n_segments, draws); a larger segment is none.
+    """Return the summed counts (n_segments, draws) of the pictures of each segment; a larger segment is left out.
 
     A sparse matrix counts the pictures of a segment; one product sums them for all draws.
     """

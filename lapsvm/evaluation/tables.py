@@ -11,7 +11,14 @@ from lapsvm.files import write_atomically
 Row = dict[str, float | int | None]
 Table = dict[str, Any]
 
-COUNTS = ("npos",)
+AP_11POINT, AP_AREA, NPOS, CORLOC, POINTING = "ap_11point", "ap_area", "npos", "corloc", "pointing"
+"""Keys of the rows that evaluations of boxes return; `measures` has their titles."""
+COCO_MEASURES = (
+    "coco_ap", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large",
+    "coco_ar1", "coco_ar10", "coco_ar100", "coco_ar_small", "coco_ar_medium", "coco_ar_large",
+)  # fmt: skip
+"""In the order of COCO's own summary."""
+COUNTS = (NPOS,)
 
 
 def mean(values: Iterable[float | None]) -> float | None:

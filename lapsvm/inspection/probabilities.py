@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
-from lapsvm.evaluation import Detections, image_auroc, image_average_precision
-from lapsvm.evaluation.figures import Draws, Interval, interval_row, ranking_figures
+from lapsvm.evaluation import Detections, MeasuredClass, Ranking
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.decision import OK
 
@@ -105,17 +104,13 @@ class PictureProbabilities:
         """Labels of all classes as one, (n,): 1 where a picture shows a class, -1 where none, 0 if it is not known."""
         return np.where(self.is_ok, -1, (self.shown == 1).any(axis=1).astype(np.int8))
 
-    def any_class(self) -> dict[str, float | None] | None:
-        """Return how well the highest probability separates good pictures from others; None without both kinds."""
+    @property
+    def measured(self) -> MeasuredClass | None:
+        """All classes as one, ranked by the highest probability; None without good pictures and others."""
         labels = self.any_shown
         if not {-1, 1} <= {*labels.tolist()}:
             return None
-        return {"image_ap": image_average_precision(self.best, labels), "image_auroc": image_auroc(self.best, labels)}
-
-    def any_class_intervals(self, draws: Draws) -> dict[str, Interval]:
-        """Return the intervals of `any_class` by measure, None for an undefined figure; empty without `any_class`."""
-        figures = ranking_figures(self.any_class() or {}, self.best, self.any_shown, draws.of_pictures(self.ids))
-        return interval_row(figures)
+        return MeasuredClass(ranking=Ranking(self.ids, self.best, labels), has_none=True)
 
     def alarm_rates(self, probability: float, groups: Index) -> dict[str, AlarmRate]:
         """Return the alarm rates at a threshold of pictures in groups (n,): false ones under "ok", hits by class.

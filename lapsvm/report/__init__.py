@@ -16,8 +16,7 @@ from lapsvm.report.next_steps import BoxMoves, Findings, StepCommands, next_step
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
     cell_text,
-    class_columns,
-    drawn_text,
+    column_groups,
     escape_markdown,
     left_out_sentence,
     markdown_table,
@@ -38,8 +37,7 @@ __all__ = [
     "SetSummary",
     "StepCommands",
     "cell_text",
-    "class_columns",
-    "drawn_text",
+    "column_groups",
     "escape_markdown",
     "left_out_sentence",
     "markdown_table",

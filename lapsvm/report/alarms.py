@@ -1,29 +1,17 @@
 """Good and defective pictures: how well they are told apart, and which of them raise an alarm."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from lapsvm.evaluation import Figure, Figures
+from lapsvm.evaluation.figures import Row
+from lapsvm.evaluation.measures import Pictures, Shown
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.decision import OK
 from lapsvm.inspection.threshold import AlarmThreshold
 from lapsvm.report.contents import Contents
-from lapsvm.report.diagnosis import UNSEEN, Cell, FigureTable, interval_text
-from lapsvm.report.tables import decimal
-
-MEASURES = {
-    "image_auroc": "Image AUROC", "image_ap": "Image AP", "pointing": "Best box points at it",
-    "map_pointing": "Score map points at it", "pixel_auroc": "Pixel AUROC", "pro": "PRO",
-}  # fmt: skip
-_CAPTION = (
-    "Image AUROC is the share of pairs of a picture with and one without the defect in the right order; .5 is chance. "
-    "The last row asks whether a picture shows any defect. "
-)
-_MASKS = (
-    "Pixel AUROC is the same share for the pixels of the score maps; PRO counts every region of a mask the same. "
-    "Pointing is the share of pictures whose box has its middle in the box around a region, or whose map is largest in "
-    "the mask."
-)
+from lapsvm.report.diagnosis import Cell, FigureTable, interval_text, value_text
+from lapsvm.report.tables import UNSEEN, where
 
 
 @dataclass(frozen=True)
@@ -37,7 +25,7 @@ class AlarmView:
 
 def alarm_view(contents: Contents) -> AlarmView | None:
     """Return the section on good and defective pictures; None if the run knows nothing of it."""
-    tables = [_defect_table(contents, where, entry) for where, entry in _sorted_sets(contents)]
+    tables = [_defect_table(contents, figures) for figures in contents.places if _is_sorted(figures)]
     tables[1:] = [replace(table, folded=True) for table in tables[1:]]
     alarm = contents.alarm
     if alarm is None and not tables:
@@ -47,40 +35,37 @@ def alarm_view(contents: Contents) -> AlarmView | None:
     return AlarmView(sentences, contents.threshold, (*chosen, *tables))
 
 
-def _sorted_sets(contents: Contents) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the tables of unseen pictures of which some show no class, and of which pictures they are."""
-    train, test = contents.summary.train, contents.summary.test
-    entries = [] if test is None else [(f"on {test.name}", contents.figures.get(test.name, {}))]
-    entries.append((UNSEEN, contents.figures.get(train.name, {}).get("held_out", {})))
-    for where, entry in entries:
-        if any("image_auroc" in row for row in entry.get("classes", {}).values()):
-            yield where, entry
+def _is_sorted(figures: Figures) -> bool:
+    """Return whether some of these unseen pictures show no class, so that their order can be judged."""
+    return figures.pictures is not Pictures.TRAINING and bool(figures.any_class or figures.measures(Shown.ORDER))
 
 
-def _defect_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> FigureTable:
+def _defect_table(contents: Contents, figures: Figures) -> FigureTable:
     """Return the figures of each class, and of all classes as one."""
-    last = entry.get("any_class") or {}
-    rows = [*entry["classes"].values(), last]
-    titles = {key: title for key, title in MEASURES.items() if any(row.get(key) is not None for row in rows)}
-    intervals = entry.get("intervals", {})
+    rows = [*figures.classes.values(), figures.any_class]
+    measures = [
+        measure
+        for measure in figures.measures(Shown.DEFECTS)
+        if any(measure.key in row and row[measure.key].value is not None for row in rows)
+    ]
 
-    def cells(row: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Cell, ...]:
-        return tuple(Cell(decimal(row.get(key)), _interval(known.get(key))) for key in titles)
+    def cells(row: Row) -> tuple[Cell, ...]:
+        return tuple(_cell(row.get(measure.key)) for measure in measures)
 
-    names = [of_class.name for of_class in contents.classes]
-    of_classes = intervals.get("classes", {})
-    shown = tuple((name, cells(entry["classes"].get(name, {}), of_classes.get(name, {}))) for name in names)
-    caption = _CAPTION + (f"Small numbers are intervals at {intervals['level']:.0%}. " if intervals else "")
-    caption += _MASKS if "pixel_auroc" in titles else ""
-    return FigureTable(
-        "How well defects are found", where, caption, tuple(titles.values()), shown,
-        cells(last, intervals.get("any_class", {})), "any defect",
-    )  # fmt: skip
+    shown = tuple((name, cells(figures.classes.get(name, {}))) for name in contents.names)
+    caption = " ".join(measure.definition for measure in measures)
+    caption += " The last row asks whether a picture shows any defect."
+    if figures.drawn is not None:
+        caption += f" Small numbers are intervals at {figures.drawn.level:.0%}."
+    header = tuple(measure.heading for measure in measures)
+    last = cells(figures.any_class)
+    return FigureTable("How well defects are found", where(figures), caption, header, shown, last, "any defect")
 
 
-def _interval(known: Mapping[str, float] | None) -> str:
-    """Return an interval that stands beside its figure, "" where there is none."""
-    return "" if known is None else interval_text(known)
+def _cell(figure: Figure | None) -> Cell:
+    """Return a figure with its interval, if it has one."""
+    has_interval = figure is not None and figure.interval is not None
+    return Cell(value_text(figure), interval_text(figure) if has_interval else "")
 
 
 def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
@@ -99,7 +84,7 @@ def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
 
 
 def _alarm_table(alarm: AlarmThreshold) -> FigureTable:
-    """Return how many pictures of each kind raise an alarm."""
+    """Return the table of alarm rates by kind of picture."""
     parts = {UNSEEN.capitalize(): alarm.held_out, **({"On the test set": alarm.tested} if alarm.tested else {})}
     kinds = [kind for kind in alarm.held_out if kind != OK]
     rows = tuple((kind, _rate_cells(parts, kind)) for kind in kinds)

@@ -7,6 +7,7 @@ raise NotFiniteError.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -16,7 +17,7 @@ from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
 from lapsvm.detection import Reliability, ScoreMap
 from lapsvm.errors import InputError, NotFiniteError
-from lapsvm.evaluation import check_entry
+from lapsvm.evaluation import Figures, check_entry, read_figures
 from lapsvm.inspection.threshold import AlarmThreshold
 
 
@@ -192,23 +193,11 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class ClassSummary:
-    """The results of one class.
+    """How one class was trained, and its pictures; its figures are those of `Contents`.
 
     Attributes
     ----------
     name : str
-    ap_11point, ap_area : float or None
-        Detection AP on the test set.
-    image_ap : float or None
-        AP of ranking the test set's pictures.
-    npos : int or None
-        Objects of the test set, without the difficult ones.
-    corloc : float or None
-        Share of the training set's pictures with the class whose best window is correct.
-    pointing : float or None
-        Share of the same pictures whose best window has its centre in an object of the class.
-    train_image_ap : float or None
-        AP of ranking the training set's pictures.
     C : float or None
         The chosen weight of the loss.
     duality_gap : float or None
@@ -236,13 +225,6 @@ class ClassSummary:
     """
 
     name: str
-    ap_11point: float | None = None
-    ap_area: float | None = None
-    image_ap: float | None = None
-    npos: int | None = None
-    corloc: float | None = None
-    pointing: float | None = None
-    train_image_ap: float | None = None
     C: float | None = None
     duality_gap: float | None = None
     steps: tuple[CccpStep, ...] = ()
@@ -302,7 +284,7 @@ class Contents:
     warnings : tuple of str
         Complete sentences, shown at the top.
     figures : mapping of set name to its entry of evaluation.json
-        Intervals, kinds of errors and figures of windows are shown where they are there.
+        All figures of the page; intervals, kinds of errors and figures of windows are shown if they are in it.
     reliability : mapping of class name to Reliability
         Of the probabilities of held-out pictures; classes without probabilities are missing.
     next_steps : tuple of NextStep
@@ -336,6 +318,17 @@ class Contents:
     def __post_init__(self) -> None:
         for name, entry in self.figures.items():
             check_entry(entry, f"figures of set {name}")
+
+    @cached_property
+    def places(self) -> list[Figures]:
+        """The figures of the test set, of held-out and of training pictures, those that are known."""
+        sets = [data.name for data in (self.summary.test, self.summary.train) if data is not None]
+        return read_figures({name: self.figures[name] for name in sets if name in self.figures}, sets[-1])
+
+    @property
+    def names(self) -> list[str]:
+        """The classes."""
+        return [of_class.name for of_class in self.classes]
 
 
 def check_numbers(value: Any, owner: str) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lapsvm.evaluation.intervals import NORMAL
+from lapsvm.evaluation.intervals import NORMAL, wilson
 from lapsvm.report.contents import NextStep, check_numbers
 
 FEW_PICTURES = 30
-WEAK = 0.5
+WEAK = HALF = 0.5
 GRADIENTS = "hog"
 _MORE_PICTURES = (
     f"Add pictures: {FEW_PICTURES} with the class and as many without it are a start, a hundred are better."
@@ -37,8 +37,7 @@ class BoxMoves(NamedTuple):
     @property
     def are_unsettled(self) -> bool:
         """Whether the boxes that stayed are not surely more than half: E. B. Wilson's interval reaches below it."""
-        excess = self.stayed - self.moved
-        return self.moved > 0 and (excess <= 0 or excess**2 <= NORMAL**2 * sum(self))
+        return self.moved > 0 and wilson(self.stayed / sum(self), NORMAL**2 / sum(self))[0] <= HALF
 
 
 class StepCommands(NamedTuple):
@@ -143,7 +142,7 @@ def is_weak(image_ap: float | None, chance: float | None) -> bool:
 
 
 def _advice(extractors: tuple[str, ...], commands: StepCommands) -> tuple[str, tuple[str, ...]]:
-    """Return what helps where pictures are not separable, and the commands for it."""
+    """Return the advice for pictures that are not separable, and its commands."""
     if extractors and all(name.startswith(GRADIENTS) for name in extractors):
         needs_install = any(command.startswith("pip ") for command in commands.first_network)
         return _HOG_ADVICE + (_INSTALL if needs_install else ""), commands.first_network

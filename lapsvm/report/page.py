@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lapsvm.evaluation.measures import Pictures, Shown
 from lapsvm.files import make_folder, write_atomically
 from lapsvm.names.escapes import printable
 from lapsvm.report.alarms import alarm_view
@@ -13,7 +14,15 @@ from lapsvm.report.diagnosis import figure_tables, reliability_view
 from lapsvm.report.headline import class_table, headline
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
-from lapsvm.report.tables import FILTERS, Column, class_columns, left_out_sentence, seen_notes, window_counts
+from lapsvm.report.tables import (
+    FILTERS,
+    column_groups,
+    decimal,
+    left_out_sentence,
+    seen_notes,
+    sentences,
+    window_counts,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,6 +36,7 @@ class ClassView:
 
     result: ClassSummary
     curve: Plot | None
+    curve_figures: str
     training: tuple[Plot, ...]
     galleries: ClassGalleries
 
@@ -66,21 +76,21 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
     """Return the page as HTML text; see `write_page`. What does not print, as in names of files, is an escape."""
     page = _environment().get_template("page.html")
     galleries = class_galleries(contents.classes, max_pictures, threads)
-    columns, views = class_columns(contents), list(map(_view, contents.classes, galleries))
+    views = [_view(contents, *of_class) for of_class in zip(contents.classes, galleries, strict=True)]
     rendered = page.render(
         contents=contents,
         summary=contents.summary,
-        columns=columns,
-        groups=_groups(columns),
-        seen_notes=seen_notes(columns),
+        groups=column_groups(contents),
+        sentences=sentences(contents),
+        seen_notes=seen_notes(contents),
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,
         box_kinds={
             box.kind for view in views for picture in view.galleries.figures() for box in picture.whole.overlays
         },
-        headline=headline(contents, columns),
-        class_table=class_table(contents, columns),
+        headline=headline(contents),
+        class_table=class_table(contents),
         alarms=alarm_view(contents),
         reliability=reliability_view(contents),
         figure_tables=figure_tables(contents),
@@ -104,18 +114,16 @@ def _environment() -> "Environment":
     return environment
 
 
-def _view(result: ClassSummary, galleries: ClassGalleries) -> ClassView:
-    return ClassView(
-        result,
-        precision_recall_plot(result.name, result.curve) if result.curve is not None else None,
-        training_plots(result),
-        galleries,
+def _view(contents: Contents, result: ClassSummary, galleries: ClassGalleries) -> ClassView:
+    curve = None if result.curve is None else precision_recall_plot(result.name, result.curve)
+    return ClassView(result, curve, _curve_figures(contents, result.name), training_plots(result), galleries)
+
+
+def _curve_figures(contents: Contents, name: str) -> str:
+    """Return the figures of a precision-recall curve on the test set, such as "AP 11-point 0.415"."""
+    test = [figures for figures in contents.places if figures.pictures is Pictures.TEST]
+    return ", ".join(
+        f"{measure.title} {decimal(figures.value(name, measure.key))}"
+        for figures in test
+        for measure in figures.measures(Shown.CURVE)
     )
-
-
-def _groups(columns: tuple[Column, ...]) -> dict[str, list[Column]]:
-    """Group the columns by their heading, in order."""
-    groups: dict[str, list[Column]] = {}
-    for column in columns:
-        groups.setdefault(column.group, []).append(column)
-    return groups

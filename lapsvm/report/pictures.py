@@ -302,7 +302,7 @@ def _unit(heats: Sequence[_Heat | None]) -> str:
 
 
 def _standing(example: Example) -> str:
-    """Return what stands out in an example in colours from 0 to 1; "" where that is not known."""
+    """Return the objectness map of an example in colours from 0 to 1. "" if it is not known."""
     values = None if example.objectness_map is None else example.objectness_map()
     return "" if values is None else _layer(_reduced(values), (0.0, 1.0))
 

@@ -1,14 +1,13 @@
 """Tables of results: per-class columns, counts of misses, and Markdown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lapsvm.errors import ShapeError
-from lapsvm.evaluation.measures import MEANING, Pictures, seen_note
-from lapsvm.evaluation.tables import mean
+from lapsvm.evaluation import Figures
+from lapsvm.evaluation.measures import MEANING, Measure, Pictures, Shown, seen_note, shown_in
 from lapsvm.names.escapes import printable
-from lapsvm.report.contents import ClassSummary, Contents, SetSummary
+from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.misses import by_kind
 
 UNDEFINED = "-"
@@ -19,44 +18,29 @@ _MARKDOWN_ESCAPES = (
 Cell = str | float | int | None
 
 
+UNSEEN, SEEN = "by models that did not see the picture", "of pictures that the models have seen"
+
+
 @dataclass(frozen=True)
 class Column:
-    """One column of the per-class table.
+    """One column of the per-class table: its title, a cell for each class, and the last one, a mean or empty."""
 
-    Attributes
-    ----------
-    group : str
-        The heading above the title: "On test", "Held out on trainval", "In-sample on trainval" or "Training".
-    title : str
-    cells : tuple of str
-        One per class, formatted.
-    mean : str
-        Mean over the classes for which the value is defined; empty for columns without a mean.
-    key : str
-        The measure's name in evaluation.json, "" if it is not there.
-    values : tuple of float or None
-        The numbers in the cells.
-    average : float or None
-        The mean as a number, None where there is none.
-    """
-
-    group: str
     title: str
     cells: tuple[str, ...]
-    mean: str
-    key: str = ""
-    values: tuple[float | None, ...] = ()
-    average: float | None = None
+    last: str = ""
+
+
+@dataclass(frozen=True)
+class ColumnGroup:
+    """Columns under one heading: "On test", "Held out on trainval", "In-sample on trainval" or "Training"."""
+
+    title: str
+    columns: tuple[Column, ...]
 
 
 def decimal(value: float | None) -> str:
     """Return a number with 3 decimals, "-" for None."""
     return UNDEFINED if value is None else f"{value:z.3f}"
-
-
-def drawn_text(intervals: Mapping[str, Any]) -> str:
-    """Return what intervals are over: pictures, or groups of them."""
-    return f"{intervals['groups']:,} groups of pictures" if "groups" in intervals else "pictures"
 
 
 def short(value: float | None) -> str:
@@ -81,118 +65,52 @@ FILTERS = {"decimal": decimal, "short": short, "scientific": scientific, "durati
 """Filters of the page's template, by name."""
 
 
-@dataclass(frozen=True)
-class _Spec:
-    title: str
-    field: str
-    form: Callable[[float | None], str]
-    averaged: bool = False
-    needs_boxes: bool = False
+_GROUPS = {Pictures.TEST: "On", Pictures.HELD_OUT: "Held out on", Pictures.TRAINING: "In-sample on"}
 
 
-_TEST = (
-    _Spec("AP 11-point", "ap_11point", decimal, averaged=True, needs_boxes=True),
-    _Spec("AP area", "ap_area", decimal, averaged=True, needs_boxes=True),
-    _Spec("Image AP", "image_ap", decimal, averaged=True),
-    _Spec("Objects", "npos", short, needs_boxes=True),
-)
-_TRAIN = (
-    _Spec("CorLoc", "corloc", decimal, averaged=True, needs_boxes=True),
-    _Spec("Pointing", "pointing", decimal, averaged=True, needs_boxes=True),
-    _Spec("Image AP", "train_image_ap", decimal, averaged=True),
-)
-_TRAINING = (
-    _Spec("C", "C", short),
-    _Spec("Duality gap", "duality_gap", scientific),
-    _Spec("CCCP steps", "cccp_steps", short),
-)
+def column_groups(contents: Contents) -> tuple[ColumnGroup, ...]:
+    """Return the columns of the per-class table: test set, held-out pictures, training set, training."""
+    groups = [_group(figures, contents.names) for figures in contents.places]
+    training = {
+        "C": [short(result.C) for result in contents.classes],
+        "Duality gap": [scientific(result.duality_gap) for result in contents.classes],
+        "CCCP steps": [short(result.cccp_steps) for result in contents.classes],
+    }
+    columns = tuple(Column(title, tuple(cells)) for title, cells in training.items())
+    return (*(group for group in groups if group.columns), ColumnGroup("Training", columns))
 
 
-_UNSEEN = {
-    "corloc": "CorLoc", "pointing": "Pointing", "image_ap": "Image AP", "image_auroc": "Image AUROC",
-    "chance": "Chance",
-}  # fmt: skip
-_TESTED = {
-    "pointing": "Pointing", "map_pointing": "Map pointing", "image_auroc": "Image AUROC",
-    "pixel_auroc": "Pixel AUROC", "pro": "PRO",
-}  # fmt: skip
-IN_SAMPLE = "In-sample on"
-"""Group of the figures of pictures that the detectors were trained with."""
-HELD_OUT = "Held out on"
-"""Group of the figures of training pictures by models that did not see the picture."""
+def _group(figures: Figures, names: Sequence[str]) -> ColumnGroup:
+    columns = [_column(figures, measure, names) for measure in figures.measures(Shown.FIGURES)]
+    return ColumnGroup(f"{_GROUPS[figures.pictures]} {figures.set_name}", tuple(columns))
 
 
-def class_columns(contents: Contents) -> tuple[Column, ...]:
-    """Return the columns of the per-class table: test set, held-out pictures, training set, training.
-
-    A set without boxes has no columns that need boxes. Without a test set, the test columns are left out.
-    """
-    summary, classes = contents.summary, contents.classes
-    return (
-        *_set_columns(_TEST, "On", summary.test, classes),
-        *_tested_columns(contents),
-        *_held_out_columns(contents),
-        *_set_columns(_TRAIN, IN_SAMPLE, summary.train, classes),
-        *(_column("Training", spec, classes) for spec in _TRAINING),
-    )
+def _column(figures: Figures, measure: Measure, names: Sequence[str]) -> Column:
+    form = short if measure.is_count else decimal
+    cells = tuple(form(figures.value(name, measure.key)) for name in names)
+    return Column(measure.heading, cells, "" if measure.is_count else decimal(figures.mean_value(measure.key)))
 
 
-def seen_notes(columns: Sequence[Column]) -> tuple[str, ...]:
+def sentences(contents: Contents) -> list[str]:
+    """Return one sentence on each measure of the per-class table."""
+    known = {measure.key for figures in contents.places for measure in figures.measures(Shown.FIGURES)}
+    return [measure.definition for measure in shown_in(Shown.FIGURES) if measure.key in known]
+
+
+def seen_notes(contents: Contents) -> tuple[str, ...]:
     """Return for each group of columns what its figures have seen of the labels of their own pictures."""
-    kinds = {HELD_OUT: Pictures.HELD_OUT, IN_SAMPLE: Pictures.TRAINING, "On": Pictures.TEST}
     notes = []
-    for group in dict.fromkeys(column.group for column in columns):
-        pictures = next((kind for start, kind in kinds.items() if group.startswith(f"{start} ")), None)
-        keys = [column.key.removeprefix("train_") for column in columns if column.group == group]
-        if pictures is not None and (note := seen_note(keys, pictures)):
-            meaning = f", {MEANING[pictures]}" if MEANING[pictures] else ""
-            notes.append(f"{group}{meaning}: {note}.")
+    for figures in contents.places:
+        if note := seen_note(figures.measures(Shown.FIGURES), figures.pictures):
+            meaning = f", {MEANING[figures.pictures]}" if MEANING[figures.pictures] else ""
+            notes.append(f"{_GROUPS[figures.pictures]} {figures.set_name}{meaning}: {note}.")
     return tuple(notes)
 
 
-def _set_columns(
-    specs: Sequence[_Spec], group: str, data: SetSummary | None, classes: Sequence[ClassSummary]
-) -> list[Column]:
-    if data is None:
-        return []
-    return [_column(f"{group} {data.name}", spec, classes) for spec in specs if data.has_boxes or not spec.needs_boxes]
-
-
-def _held_out_columns(contents: Contents) -> list[Column]:
-    """Return the columns of figures by models that did not see the picture; none if no class has them."""
-    train = contents.summary.train.name
-    figures = contents.figures.get(train, {}).get("held_out", {}).get("classes", {})
-    return _figure_columns(f"{HELD_OUT} {train}", _UNSEEN, figures, contents.classes)
-
-
-def _tested_columns(contents: Contents) -> list[Column]:
-    """Return the columns of a test set that are in evaluation.json alone; none that no class has."""
-    test = contents.summary.test
-    if test is None:
-        return []
-    figures = contents.figures.get(test.name, {}).get("classes", {})
-    return _figure_columns(f"On {test.name}", _TESTED, figures, contents.classes)
-
-
-def _figure_columns(
-    group: str, titles: Mapping[str, str], figures: Mapping[str, Any], classes: Sequence[ClassSummary]
-) -> list[Column]:
-    """Return the columns of the measures that some class has in a table of evaluation.json."""
-    columns = []
-    for key, title in titles.items():
-        values = [figures.get(result.name, {}).get(key) for result in classes]
-        if any(value is not None for value in values):
-            cells, average = tuple(map(decimal, values)), mean(values)
-            columns.append(Column(group, title, cells, decimal(average), key, tuple(values), average))
-    return columns
-
-
-def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
-    values: list[float | None] = [getattr(result, spec.field) for result in classes]
-    average = mean(values) if spec.averaged else None
-    last = spec.form(average) if spec.averaged else ""
-    cells = tuple(spec.form(value) for value in values)
-    return Column(group, spec.title, cells, last, spec.field, tuple(values), average)
+def where(figures: Figures) -> str:
+    """Return the pictures of figures in plain words, such as "on test"."""
+    plain = {Pictures.TEST: f"on {figures.set_name}", Pictures.HELD_OUT: UNSEEN, Pictures.TRAINING: SEEN}
+    return plain[figures.pictures]
 
 
 @dataclass(frozen=True)

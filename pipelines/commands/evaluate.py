@@ -80,7 +80,7 @@ def _evaluate_files(options: Mapping[str, Any]) -> Outcome:
     from lapsvm.evaluation import write_json
 
     from ..compare.output import print_comparison
-    from ..figures.tables import print_table
+    from ..figures.tables import print_figures
     from ..run.progress import Reporter
     from .result_files import compared
 
@@ -93,7 +93,8 @@ def _evaluate_files(options: Mapping[str, Any]) -> Outcome:
         write_json(json_file, table)
     if not options["quiet"]:
         for file in files:
-            print_table(file.table, f"{file.name}, IoU {options['iou'] or 0.5:g}", with_intervals=True)
+            title = f"{file.name}, IoU {options['iou'] or 0.5:g}"
+            print_figures(file.figures, title, missing=file.missing, with_intervals=True)
         if len(files) > 1:
             print_comparison(table)
     return Outcome({} if json_file is None else {"figures": json_file}, table)
@@ -101,9 +102,9 @@ def _evaluate_files(options: Mapping[str, Any]) -> Outcome:
 
 def _figures(options: Mapping[str, Any], results: Path) -> "ResultFigures":
     """Return the figures of one result file or folder."""
-    from .result_files import coco_figures, voc_figures
+    from .result_files import figures_of_coco, figures_of_folder
 
     iou, quiet = options["iou"] or 0.5, options["quiet"]
     if options["coco"] is None:
-        return voc_figures(options["root"], options["set_name"] or "test", results, iou, quiet)
-    return coco_figures(options["coco"], results, iou, chosen_metrics(options["metrics"] or "voc"), quiet)
+        return figures_of_folder(options["root"], options["set_name"] or "test", results, iou, quiet)
+    return figures_of_coco(options["coco"], results, iou, chosen_metrics(options["metrics"] or "voc"), quiet)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,28 +12,26 @@ from lapsvm.evaluation import (
     Detections,
     Draws,
     Figure,
-    class_table,
+    Figures,
+    MeasuredClass,
     coco_evaluation,
-    detection_figures,
+    coco_figures,
     evaluate_voc,
     read_results,
 )
-from lapsvm.evaluation import coco_figures as coco_figures_of
-from lapsvm.evaluation.tables import Row, Table
+from lapsvm.evaluation.measures import Pictures
+from lapsvm.evaluation.tables import Table
 from lapsvm.ground_truth import TruthByClass
 from lapsvm.voc_files import read_objects
 
-from ..compare.differences import measure_table
-from ..figures.draws import intervals_entry
+from ..compare.differences import measure_table, shared_measures
+from ..figures.compute import voc_figures
 from ..run.progress import Reporter
 from .box_readings import CORNERS, WIDTHS, placed_boxes, reading_sentence
 
 SEED = 0
 """Of the draws of pictures."""
 Truth = Mapping[str, Mapping[str, GroundTruth]]
-Figures = Mapping[str, Mapping[str, Figure]]
-"""Class -> measure -> figure."""
-Rows = Sequence[Mapping[str, Row]]
 
 
 @dataclass(frozen=True)
@@ -44,19 +41,27 @@ class ResultFigures:
     Attributes
     ----------
     name : str
-    table : dict
-        As `class_table`, with "intervals".
-    figures : mapping of class name to (mapping of measure to Figure)
+    figures : Figures
+    missing : sequence of str
+        Classes of the ground truth that it lacks.
     """
 
     name: str
-    table: Table
     figures: Figures
+    missing: Sequence[str] = ()
 
     @classmethod
-    def of(cls, name: str, draws: Draws, rows: Rows, figures: Figures) -> Self:
-        """Join rows of figures, and the figures over the draws of all pictures."""
-        return cls(name, {**class_table(*rows), "intervals": intervals_entry(figures, draws)}, figures)
+    def of(
+        cls, name: str, draws: Draws, joint: Mapping[str, Mapping[str, Figure]], missing: Sequence[str] = ()
+    ) -> Self:
+        """Return class -> figures that are computed together, over the draws of all pictures."""
+        classes = {of_class: MeasuredClass(joint=row) for of_class, row in joint.items()}
+        return cls(name, Figures.of(name, Pictures.TEST, classes, draws), missing)
+
+    @property
+    def table(self) -> Table:
+        """The figures as JSON."""
+        return self.figures.to_json() | ({"missing": list(self.missing)} if self.missing else {})
 
 
 def drawn_pictures(ids: Iterable[str]) -> Draws:
@@ -64,15 +69,12 @@ def drawn_pictures(ids: Iterable[str]) -> Draws:
     return Draws.of(sorted(ids), SEED)
 
 
-def voc_columns(
+def devkit_figures(
     detections: Mapping[str, Detections], truth: Truth, iou: float, draws: Draws
-) -> tuple[Mapping[str, Row], Figures]:
-    """Return the VOC figures of each class, and with what their intervals follow from."""
+) -> dict[str, dict[str, Figure]]:
+    """Return class -> the figures of VOC."""
     report = evaluate_voc(detections, truth, iou)
-    figures = {
-        name: detection_figures(result, detections[name], truth[name], draws) for name, result in report.classes.items()
-    }
-    return report.rows(), figures
+    return {name: voc_figures(result, detections[name], truth[name], draws) for name, result in report.classes.items()}
 
 
 def compared(results: Sequence[ResultFigures], reporter: Reporter) -> dict[str, Any]:
@@ -81,25 +83,22 @@ def compared(results: Sequence[ResultFigures], reporter: Reporter) -> dict[str, 
     Classes that a result file lacks are left out and named.
     """
     first = results[0]
-    shared = [name for name in first.figures if all(name in file.figures for file in results)]
+    shared = [name for name in first.figures.classes if all(name in file.figures.classes for file in results)]
     if not shared:
         raise StageError("evaluate compares VOC figures of result files with a class in common, got none.")
-    if others := sorted({name for file in results for name in file.figures} - set(shared)):
+    if others := sorted({name for file in results for name in file.figures.classes} - set(shared)):
         reporter.warn(f"not in every result file and left out of differences: {', '.join(others)}")
-    measures = list(first.figures[shared[0]])
-    figures = {
-        measure: {name: [file.figures[name][measure] for file in results] for name in shared} for measure in measures
-    }
+    figures, tables = [file.figures.select(shared) for file in results], [file.table for file in results]
     return {
         "runs": [{"name": file.name} for file in results],
         "classes": shared,
-        **{key: first.table["intervals"][key] for key in ("level", "draws", "seed")},
-        "measures": {measure: measure_table(by_class) for measure, by_class in figures.items()},
-        "results": [file.table for file in results],
+        **{key: tables[0]["intervals"][key] for key in ("level", "draws", "seed")},
+        "measures": {key: measure_table(figures, key) for key in shared_measures(figures)},
+        "results": tables,
     }
 
 
-def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> ResultFigures:
+def figures_of_folder(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> ResultFigures:
     """Return the figures of comp3/comp4 files against a ground truth in VOC layout.
 
     Parameters
@@ -121,15 +120,13 @@ def voc_figures(root: Path, set_name: str, results: Path, iou: float, quiet: boo
     if isinstance(truth, TruthByClass):
         _say_left_out(Reporter(quiet), str(root), truth.sentence, is_empty=truth.is_empty)
     draws = drawn_pictures(next(iter(truth.values())))
-    rows, by_class = voc_columns(detections, truth, iou, draws)
-    figures = ResultFigures.of(str(results), draws, [rows], by_class)
+    joint = devkit_figures(detections, truth, iou, draws)
     sizes = truth.sizes if isinstance(truth, TruthByClass) else {}
     _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), CORNERS))
     missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(detections))
     if missing:
-        figures.table["missing"] = missing
         Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
-    return figures
+    return ResultFigures.of(str(results), draws, joint, missing)
 
 
 def _say_senseless(reporter: Reporter, where: Path, sentence: str) -> None:
@@ -152,7 +149,7 @@ def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
     return {item.name for file in files for item in read_objects(file)}
 
 
-def coco_figures(
+def figures_of_coco(
     truth: Path, results: Path, iou: float, metrics: Sequence[str] = ("voc",), quiet: bool = True
 ) -> ResultFigures:
     """Return the figures of COCO results against COCO annotations.
@@ -176,14 +173,10 @@ def coco_figures(
     sizes = {repr(key): size for key, size in file.sizes.items()}
     _say_senseless(Reporter(quiet), results, reading_sentence(placed_boxes(detections.values(), sizes), WIDTHS))
     draws = drawn_pictures(map(repr, file.file_names))
-    columns = [voc_columns(detections, objects, iou, draws)] if "voc" in metrics else []
+    joint: dict[str, dict[str, Figure]] = {name: {} for name in detections}
+    if "voc" in metrics:
+        joint = devkit_figures(detections, objects, iou, draws)
     if "coco" in metrics:
-        figures = coco_figures_of(file, rows)
-        columns.append(({name: values_of(by_measure) for name, by_measure in figures.items()}, figures))
-    joined = {name: dict(chain.from_iterable(of[name].items() for _, of in columns)) for name in detections}
-    return ResultFigures.of(str(results), draws, [column for column, _ in columns], joined)
-
-
-def values_of(figures: Mapping[str, Figure]) -> Row:
-    """Return the values of figures by measure."""
-    return {measure: figure.value for measure, figure in figures.items()}
+        of_coco = coco_figures(file, rows)
+        joint = {name: {**row, **of_coco[name]} for name, row in joint.items()}
+    return ResultFigures.of(str(results), draws, joint)

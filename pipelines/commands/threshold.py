@@ -17,14 +17,18 @@ _FOLDERS = "they lie in a folder called good, ok, normal or background, and a ta
 _RULES = {"verdicts": "decisions", "best_windows": "best windows"}
 _SETS = {"held_out": "held out", "tested": "test set"}
 _ALONE = "best windows alone decide: whole pictures add nothing, are too few, or have no features"
-BySet = Mapping[str, Mapping[str, Mapping[str, Any]]]  # rule of the decision -> set -> measure -> value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lapsvm.arrays import Index
     from lapsvm.detection import Detector
+    from lapsvm.evaluation.figures import Row
     from lapsvm.inspection.probabilities import PictureProbabilities
     from lapsvm.inspection.promises import Promise
     from lapsvm.inspection.threshold import AlarmThreshold
+
+    BySet = Mapping[str, Mapping[str, Row]]  # rule of the decision -> set -> measure -> figure
 
 
 @add_verb("threshold", *panel(
@@ -40,7 +44,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
-    from lapsvm.evaluation.figures import Draws
+    from lapsvm.evaluation.figures import interval_row, values
     from lapsvm.inspection.promises import Promise
 
     from ..context import RunContext
@@ -63,23 +67,15 @@ def threshold(options: dict[str, Any]) -> Outcome:
         alarm = replace(alarm, pictures=rules.stored(run))
         text = alarm.as_text({name: detector.calibration for name, detector in detectors.items()})
         run.write(run.threshold_file, text)
-    figures = {
-        rule: {key: row for key, pictures in of_rule.items() if (row := pictures.any_class())}
-        for rule, of_rule in compared.items()
-    }
-    draws = {key: Draws.of(sets[key].ids, stored.settings.seed, groups[key]) for key in figures["verdicts"]}
-    intervals = {
-        rule: {key: of_rule[key].any_class_intervals(drawn) for key, drawn in draws.items()}
-        for rule, of_rule in compared.items()
-    }
+    figures = {rule: _any_class(of_rule, groups, stored.settings.seed) for rule, of_rule in compared.items()}
     if not context.reporter.quiet:
         _print(alarm, n_groups(groups[HELD_OUT], sets[HELD_OUT].is_ok))
-        _print_figures(figures, intervals, list(alarm.pictures))
+        _print_figures(figures, list(alarm.pictures))
     context.reporter.say(
         f"stored in {run.threshold_file}: predict --model {run.path} uses it, and lapsvm report writes it into the page"
     )
     known = {key: value for key, value in json.loads(text).items() if key != "pictures"}
-    content = {**known, "any_class": figures, "any_class_intervals": intervals}
+    content = {**known, "any_class": _entries(figures, values), "any_class_intervals": _entries(figures, interval_row)}
     return Outcome({"threshold": run.threshold_file}, content, ("lapsvm", "report", "--out", str(run.path.resolve())))
 
 
@@ -129,19 +125,37 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
                has_means=False)  # fmt: skip
 
 
-def _print_figures(figures: BySet, intervals: BySet, classes: Sequence[str]) -> None:
-    """Print how well decisions separate pictures of a class from good ones, beside decisions by best windows alone."""
-    from ..figures.tables import TITLES, interval_text, print_rows
+def _any_class(
+    sets: "Mapping[str, PictureProbabilities]", groups: "Mapping[str, Index]", seed: int
+) -> "dict[str, Row]":
+    """Return how well pictures of a class are separated from good ones, for the sets that have both."""
+    from lapsvm.evaluation import Draws, Figures
+    from lapsvm.evaluation.measures import Pictures
 
-    keys = ("image_auroc", "image_ap")
-    sets = [set_name for set_name in _SETS if set_name in figures["verdicts"]]
-    titles = [f"{TITLES[key]}, {_SETS[set_name]}" for set_name in sets for key in keys]
+    rows = {}
+    for name, pictures in sets.items():
+        if measured := pictures.measured:
+            draws = Draws.of(pictures.ids, seed, groups[name])
+            rows[name] = Figures.of(name, Pictures.TEST, {}, draws, measured).any_class
+    return rows
+
+
+def _entries(figures: "BySet", content: "Callable[[Row], Mapping[str, Any]]") -> dict[str, dict[str, Any]]:
+    """Return the values or intervals of figures."""
+    return {name: {set_name: content(row) for set_name, row in of_sets.items()} for name, of_sets in figures.items()}
+
+
+def _print_figures(figures: "BySet", classes: Sequence[str]) -> None:
+    """Print how well decisions separate pictures of a class from good ones, beside decisions by best windows alone."""
+    from lapsvm.evaluation.measures import MEASURES
+
+    from ..figures.tables import figure_text, print_rows
+
+    columns = [(set_name, MEASURES[key]) for set_name, row in figures["verdicts"].items() for key in row]
+    titles = [f"{measure.title}, {_SETS[set_name]}" for set_name, measure in columns]
     rows = [
-        [_RULES[name], *(
-            f"{of_sets[set_name][key]:.3f} {interval_text(intervals[name][set_name][key], '')}"
-            for set_name in sets for key in keys
-        )]
+        [_RULES[name], *(figure_text(of_sets[set_name][measure.key]) for set_name, measure in columns)]
         for name, of_sets in figures.items()
-    ]  # fmt: skip
+    ]
     note = f"whole pictures count beside best windows for {', '.join(classes)}" if classes else _ALONE
     print_rows("decisions: pictures of a class against those of none", ["by", *titles], rows, note, has_means=False)

@@ -1,6 +1,6 @@
 """Differences of figures between runs or learners, with tests."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,32 +8,34 @@ import numpy as np
 from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
-from lapsvm.evaluation import holm, paired_t_test
-from lapsvm.evaluation.figures import Figure, mean_figure
+from lapsvm.evaluation import Figures, holm, paired_t_test
 from lapsvm.evaluation.intervals import LEVEL
 
 Difference = dict[str, Any]
 
 
-def measure_table(by_class: Mapping[str, Sequence[Figure]]) -> dict[str, Any]:
+def measure_table(runs: Sequence[Figures], key: str) -> dict[str, Any]:
     """Return one measure's classes and mean: the values of the runs, and their differences to the first run."""
-    rows = {name: _row(figures) for name, figures in by_class.items()}
-    add_holm(row["differences"] for row in rows.values())
-    runs = zip(*by_class.values(), strict=True)
-    return {"classes": rows, "mean": _row([mean_figure(figures) for figures in runs])}
-
-
-def _row(figures: Sequence[Figure]) -> dict[str, Any]:
-    return {
-        "values": [figure.value for figure in figures],
-        "differences": [bootstrap_row(figures[0], figure) for figure in figures[1:]],
+    differences = [run.difference(runs[0], key) for run in runs[1:]]
+    rows = {
+        name: {
+            "values": [run.classes[name][key].value for run in runs],
+            "differences": [of_run["classes"][name] for of_run in differences],
+        }
+        for name in runs[0].classes
     }
+    add_holm(row["differences"] for row in rows.values())
+    means = {
+        "values": [run.mean[key].value for run in runs],
+        "differences": [of_run["mean"] for of_run in differences],
+    }
+    return {"classes": rows, "mean": means}
 
 
-def bootstrap_row(first: Figure, other: Figure) -> Difference | None:
-    """Return how `other` differs from `first` over the same draws; None where one has no value."""
-    difference = other.minus(first)
-    return None if difference is None else {"difference": difference[0], **difference[1]._asdict()}
+def shared_measures(runs: Sequence[Figures]) -> list[str]:
+    """Return the measures with intervals that all runs have, in the order of tables."""
+    drawn = [{key for row in run.classes.values() for key in row if row[key].is_drawn} for run in runs]
+    return [measure.key for measure in runs[0].measures() if all(measure.key in keys for keys in drawn)]
 
 
 def t_test_row(first: Float64, other: Float64, overlap: float = 0.0) -> Difference:

@@ -10,11 +10,12 @@ from html import escape
 from math import ceil, floor
 from typing import Any, NamedTuple
 
+from lapsvm.evaluation import MEASURES
 from lapsvm.names.escapes import printable
 from lapsvm.report import escape_markdown, markdown_table
 from lapsvm.report.plots import round_step
 
-from ..figures.tables import TITLES, Cell, difference_text, print_rows
+from ..figures.tables import Cell, difference_text, print_rows
 
 COLOURS = ("#2a6fb0", "#c8553d", "#3a8f5c", "#8a5bb0", "#b08a2a")
 _LEFT, _WIDTH, _RIGHT, _ROW, _HEAD, _FOOT = 130.0, 420.0, 20.0, 22.0, 34.0, 34.0
@@ -53,10 +54,8 @@ def print_comparison(table: Mapping[str, Any]) -> None:
 def _tables(table: Mapping[str, Any]) -> Iterator[Table]:
     """Yield the table of every measure, then that of the folds."""
     for measure, entry in table["measures"].items():
-        if measure not in TITLES:
-            continue
         rows = [_bootstrap_row(name, row) for name, row in _rows(entry)]
-        yield Table(TITLES[measure], _header(table, "p (Holm)"), rows)
+        yield Table(MEASURES[measure].title, _header(table, "p (Holm)"), rows)
     if any(seconds is not None for seconds in table.get("cpu_seconds", ())):
         names = [run["name"] for run in table["runs"]]
         cells = ["-" if seconds is None else f"{seconds:.0f}" for seconds in table["cpu_seconds"]]
@@ -135,7 +134,7 @@ def comparison_svg(table: Mapping[str, Any]) -> str:
     """Return comparison.svg: one panel for each measure, one row for each class and the mean, one mark for each run."""
     names = [run["name"] for run in table["runs"]]
     panels = {
-        TITLES[measure]: [(name, row["differences"]) for name, row in _rows(entry)]
+        MEASURES[measure].title: [(name, row["differences"]) for name, row in _rows(entry)]
         for measure, entry in table["measures"].items()
     }
     if "folds" in table:

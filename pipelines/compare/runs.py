@@ -14,14 +14,14 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
-from lapsvm.evaluation import write_json
-from lapsvm.evaluation.figures import Draws, Figure
+from lapsvm.evaluation import MEASURES, Draws, Figures, write_json
 from lapsvm.evaluation.intervals import LEVEL
+from lapsvm.evaluation.measures import Pictures
 from lapsvm.files import write_atomically
 
 from ..cli.answer import Outcome
 from ..context import StoredRun, Workspace, open_stored
-from ..figures.draws import class_figures
+from ..figures.compute import set_figures
 from ..figures.evaluation import evaluate_set
 from ..results.known_boxes import BoxSource, known_boxes
 from ..run.dataset import moved
@@ -29,12 +29,11 @@ from ..run.folder import RunFolder
 from ..run.ownership import check_outside, table_files
 from ..run.progress import Reporter
 from ..settings.checks import check_settings
-from .differences import measure_table
+from .differences import measure_table, shared_measures
 from .folds import compare_folds
 from .output import comparison_markdown, comparison_svg, print_comparison
 
-MEASURES = ("ap_11point", "ap_area", "corloc", "pointing", "image_ap", "image_auroc")
-ROLES = ("test", "train")
+ROLES = {"test": Pictures.TEST, "train": Pictures.TRAINING}
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,6 @@ class ComparedRun:
         return {"name": self.name, "learner": train.learner, **loss, **refinement}
 
 
-Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
-
-
 def compare_runs(
     folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool, root: str | None = None
 ) -> Outcome:
@@ -108,10 +104,10 @@ def compare_runs(
     classes = shared_classes(runs)
     for role in ROLES:
         _check_same_pictures(runs, role, classes)
-    figures = run_figures(runs, classes, options)
-    if not figures and options.folds is None:
+    measures = measure_tables(run_figures(runs, classes, options))
+    if not measures and options.folds is None:
         raise StageError("compare needs a test set, or boxes of the training set, or --folds; the runs have none.")
-    table = _table(runs, figures, classes, options)
+    table = _table(runs, measures, classes, options)
     if options.folds is not None:
         opened = [(run.stored, run.workspace) for run in runs]
         table["folds"] = compare_folds(opened, classes, options.folds, options.seeds, options.seed)
@@ -203,10 +199,10 @@ def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
     }
 
 
-def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: ComparisonOptions) -> Figures:
-    """Return every defined figure of every class and run, in the order of MEASURES."""
-    figures: Figures = {}
-    for role in ROLES:
+def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: ComparisonOptions) -> list[list[Figures]]:
+    """Return for each role that has pictures the figures of every run's classes, on the same draws."""
+    figures = []
+    for role, pictures in ROLES.items():
         ids = [record.id for record in runs[0].records(role)]
         if not ids:
             continue
@@ -216,18 +212,21 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         evaluations = [evaluate_set(run.stored, run.boxes, run.set_name(role)) for run in runs]
         if len({evaluation.left_out for evaluation in evaluations}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
-        if role == "train" and evaluations[0].corloc is None:
-            continue
-        for name in classes:
-            found = [class_figures(evaluation, name, draws) for evaluation in evaluations]
-            for measure in found[0]:  # a run of fewer classes may have pictures of none, and so one figure more
-                if all(measure in of_run for of_run in found):
-                    figures.setdefault(measure, {})[name] = [of_run[measure] for of_run in found]
-    return {measure: figures[measure] for measure in MEASURES if measure in figures}
+        figures.append([set_figures(evaluation, pictures, draws, classes) for evaluation in evaluations])
+    return figures
+
+
+def measure_tables(roles: Sequence[Sequence[Figures]]) -> dict[str, Any]:
+    """Return the table of every measure that all runs have, in the order of tables.
+
+    A run of fewer classes may have pictures of none, and so one measure more.
+    """
+    tables = {key: measure_table(runs, key) for runs in roles for key in shared_measures(runs)}
+    return {key: tables[key] for key in MEASURES if key in tables}
 
 
 def _table(
-    runs: Sequence[ComparedRun], figures: Mapping[str, Any], classes: Sequence[str], options: ComparisonOptions
+    runs: Sequence[ComparedRun], measures: Mapping[str, Any], classes: Sequence[str], options: ComparisonOptions
 ) -> dict[str, Any]:
     """Return the content of comparison.json."""
     return {
@@ -238,5 +237,5 @@ def _table(
         "level": LEVEL,
         "seed": options.seed,
         "cpu_seconds": [run.cpu_seconds() for run in runs],
-        "measures": {measure: measure_table(by_class) for measure, by_class in figures.items()},
+        "measures": measures,
     }

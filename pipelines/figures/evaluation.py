@@ -1,26 +1,21 @@
 """Evaluation of the result files of a run."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Index
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.evaluation import (
-    CorLocReport,
     Detections,
-    PointingReport,
+    HitsReport,
+    Ranking,
     VocReport,
-    class_table,
     corloc,
     evaluate_voc,
-    image_auroc,
-    image_average_precision,
     pointing,
 )
-from lapsvm.evaluation.tables import Row
 
 from ..context import StoredRun
 from ..products.detections import read_detections
@@ -51,14 +46,14 @@ class SetEvaluation:
         Pictures that have no detections, for they could not be read. No figure is over these.
     voc : VocReport or None
         On a test set with boxes.
-    corloc : CorLocReport or None
+    corloc : HitsReport or None
         On a training set with boxes.
-    pointing : PointingReport or None
+    pointing : HitsReport or None
         Where `corloc` is.
-    image_ap : dict of class name to float or None
-        None without a picture with the class, or without one that lacks it: every order is perfect then.
-    image_auroc : dict of class name to float or None
-        Empty unless `has_pictures_of_no_class` says yes.
+    rankings : dict of class name to Ranking
+        All pictures by their best scores; those that are not labelled, or have no window, are not ranked.
+    has_none : bool
+        Whether some pictures show no class.
     faults_note : str
         A sentence on boxes of the data set that cannot be used; "" if all can.
     """
@@ -71,10 +66,10 @@ class SetEvaluation:
     boxed: frozenset[str]
     left_out: tuple[str, ...]
     voc: VocReport | None
-    corloc: CorLocReport | None
-    pointing: PointingReport | None
-    image_ap: dict[str, float | None]
-    image_auroc: dict[str, float | None]
+    corloc: HitsReport | None
+    pointing: HitsReport | None
+    rankings: dict[str, Ranking]
+    has_none: bool
     faults_note: str = ""
 
     @property
@@ -84,16 +79,10 @@ class SetEvaluation:
             return None
         return {name: {i: of[i] for i in of if i in self.boxed} for name, of in self.truth.items()}
 
-    def image_level(self, name: str) -> dict[str, float | None]:
-        """Return the image-level figures of a class, by measure."""
-        whole = {"image_ap": self.image_ap, "image_auroc": self.image_auroc}
-        return {measure: of[name] for measure, of in whole.items() if name in of}
-
-    def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
-        """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
-        columns = [report.rows() for report in (self.voc, self.corloc, self.pointing) if report is not None]
-        table = class_table(*columns, {name: self.image_level(name) for name in self.image_ap}, *more)
-        return table | {"pictures": len(self.records), "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of pictures for evaluation.json."""
+        return {"pictures": len(self.records), "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
     @property
     def boxes_note(self) -> str:
@@ -125,8 +114,7 @@ def evaluate_set(stored: StoredRun, boxes: BoxSource, set_name: str) -> SetEvalu
     rows = {name: np.flatnonzero(found.image_ids.numbers_in(outside) < 0) for name, found in detections.items()}
     located = {name: found.taken(rows[name]) for name, found in detections.items()} if others else detections
     truth = None if known is None or not boxed else _without(known.truth, others)
-    trained_on, is_sorted = set_name == stored.train_set, has_pictures_of_no_class(stored.data, set_name)
-    ranked = {name: _labelled_bests(records, name, of_class) for name, of_class in detections.items()}
+    trained_on = set_name == stored.train_set
     return SetEvaluation(
         name=set_name,
         records=records,
@@ -138,15 +126,10 @@ def evaluate_set(stored: StoredRun, boxes: BoxSource, set_name: str) -> SetEvalu
         voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         pointing=pointing(detections, truth) if truth is not None and trained_on else None,
-        image_ap={name: _image_ap(*pictures) for name, pictures in ranked.items()},
-        image_auroc={name: image_auroc(*of) for name, of in ranked.items()} if is_sorted else {},
+        rankings={name: _ranking(records, name, of_class) for name, of_class in detections.items()},
+        has_none=has_pictures_of_no_class(stored.data, set_name),
         faults_note=f"set {set_name}: {known.note}" if known is not None and known.note else "",
     )
-
-
-def _image_ap(scores: Sequence[float], labels: Sequence[int]) -> float | None:
-    """Return the image AP of a class; None where no picture lacks it."""
-    return image_average_precision(scores, labels) if -1 in labels else None
 
 
 def _without(truth: Truth, others: Collection[str]) -> Truth:
@@ -166,11 +149,8 @@ def _voc(located: Mapping[str, Detections], rows: Mapping[str, Index], truth: Tr
     return VocReport({name: replace(result, order=rows[name][result.order]) for name, result in report.classes.items()})
 
 
-def _labelled_bests(
-    records: Mapping[str, ImageRecord], class_name: str, detections: Detections
-) -> tuple[list[float], list[int]]:
-    """Return the best score and the label of each labelled picture; those without a window have no score."""
+def _ranking(records: Mapping[str, ImageRecord], class_name: str, detections: Detections) -> Ranking:
+    """Return all pictures with the scores of their best windows."""
     best = detections.best_scores()
-    labels = {image: record.labels.get(class_name, 0) for image, record in records.items() if image in best}
-    ranked = [image for image, label in labels.items() if label != 0]
-    return [best[image] for image in ranked], [labels[image] for image in ranked]
+    labels = [record.labels.get(class_name, 0) if image in best else 0 for image, record in records.items()]
+    return Ranking(list(records), [best.get(image, 0.0) for image in records], labels)

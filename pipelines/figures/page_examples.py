@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.evaluation import ClassCorLoc, ClassResult, Detections
+from lapsvm.evaluation import ClassHits, ClassResult, Detections
 from lapsvm.report import Example
 
 from ..fitting.standing_out import counts, recorded
@@ -131,7 +131,7 @@ def shown_set(
     held_out: HeldOut | None = None,
     maps: PictureMaps | None = None,
 ) -> ShownSet:
-    """Return what the page shows of a class: the test set, else held-out windows, else the training set."""
+    """Choose the pictures that the page shows of a class: of the test set, else held out, else of training."""
     name, shown = detector.class_name, test or train
     where, detections = f"on {shown.name}", shown.detections[name]
     voc = None if shown.voc is None else shown.voc.classes[name]
@@ -184,14 +184,14 @@ def disagreements(shown: ShownSet, held_out: HeldOut | None) -> tuple[Example, .
     return tuple(replace(windows.example(row), second=final[held_out.ids[row]], note=notes[row]) for row in rows)
 
 
-def misses(shown: ShownSet, located: ClassCorLoc | None) -> tuple[Example, ...]:
+def misses(shown: ShownSet, located: ClassHits | None) -> tuple[Example, ...]:
     """Return the positive pictures whose best window misses, by decreasing score.
 
     Parameters
     ----------
     shown : ShownSet
         Of training pictures.
-    located : ClassCorLoc or None
+    located : ClassHits or None
         Whose windows are rows of its detections; None where no boxes are known.
     """
     if located is None:

@@ -12,8 +12,7 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Dataset
 from lapsvm.detection import Detector, ScoredPicture, score_many
 from lapsvm.errors import InputError
-from lapsvm.evaluation import ClassHits, PixelCounts, map_peak
-from lapsvm.evaluation.tables import Row
+from lapsvm.evaluation import ClassHits, MeasuredClass, PixelCounts, map_peak
 from lapsvm.features import ShardSet
 from lapsvm.pictures.masks import Mask, read_mask
 from lapsvm.settings import DetectSettings
@@ -23,13 +22,11 @@ from .evaluation import SetEvaluation
 MasksOf = Callable[[str], Mapping[str, Path | None] | None]
 
 
-class PixelRows(NamedTuple):
-    """Pixel figures of each class, and of all classes as one, None where there are no such; hits of their maps."""
+class SetMaps(NamedTuple):
+    """The maps of each class over the masks of a set, and of all classes as one, None without probabilities."""
 
-    classes: dict[str, Row]
-    any_class: Row | None
-    hits: dict[str, ClassHits]
-    any_hits: ClassHits
+    classes: dict[str, "MapFigures"]
+    any_class: "MapFigures | None"
 
 
 @dataclass(frozen=True)
@@ -81,20 +78,19 @@ class MapFigures:
         """The pictures in which the map points at an object."""
         return ClassHits(tuple(self._pointed), np.array([*self._pointed.values()], np.bool_))
 
-    def row(self) -> Row:
-        """Return the figures for evaluation.json."""
-        return {"pixel_auroc": self.counts.auroc, "pro": self.counts.pro, "map_pointing": self.hits.share}
+    def measured(self, of_class: MeasuredClass) -> MeasuredClass:
+        """Return a measured class with its maps."""
+        return replace(of_class, map_pointing=self.hits, pixels=self.counts)
 
 
-def pixel_rows(
+def set_maps(
     dataset: Dataset, shards: ShardSet | None, evaluation: SetEvaluation, detectors: Mapping[str, Detector],
     settings: DetectSettings,
-) -> PixelRows | None:  # fmt: skip
-    """Return the pixel figures of a set by the maps of its stored windows; None without masks, shards or a detector.
+) -> SetMaps | None:  # fmt: skip
+    """Compare the maps of a set's stored windows with its masks; None without masks, shards or a detector.
 
     All pixels of pictures whose mask is known count, also of those that show no object. A picture whose mask is black,
-    or of another size, is left out. For all classes as one a pixel has the highest probability of any class; that row
-    is None unless all classes have probabilities.
+    or of another size, is left out. For all classes as one a pixel has the highest probability of any class.
     """
     masks_of: MasksOf = getattr(dataset, "masks", lambda _: None)
     masks = masks_of(evaluation.name)
@@ -113,9 +109,7 @@ def pixel_rows(
         if calibrated:
             logits = [of.slope * own + of.offset for own, of in zip(known, calibrations, strict=True)]
             of_any.add(picture.image_id, np.max(logits, axis=0), picture.mask_of(list(detectors)))
-    rows = {one: figures.row() for one, figures in of_class.items()}
-    hits = {one: figures.hits for one, figures in of_class.items()}
-    return PixelRows(rows, of_any.row() if calibrated else None, hits, of_any.hits)
+    return SetMaps(of_class, of_any if calibrated else None)
 
 
 def _masked_pictures(

@@ -1,4 +1,4 @@
-"""What a run says of its right boxes, as far as a person has looked."""
+"""The share of right boxes by the verdicts of a person: figures, sentences, and the command to look."""
 
 import shlex
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def verified_sentences(
     stored: StoredRun, reviewed: Mapping[str, ReviewedClass], figures: Mapping[str, Verified],
     sets: Mapping[str, SetEvaluation],
 ) -> list[str]:  # fmt: skip
-    """Return what the terminal and the page say of the boxes.
+    """Return the sentences on right boxes for the terminal and the page.
 
     Figures, verdicts that do not count, and the classes of whose boxes nothing is known, with how to look. Boxes that
     are known of `sets` have figures of their own.

@@ -1,54 +1,34 @@
-"""The entry of a set in evaluation.json: its table, errors, windows, intervals, and what unseen pictures say."""
+"""The entry of a set in evaluation.json: its figures, errors, windows, thresholds, and what unseen pictures say."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from lapsvm.detection import Detector, Reliability
+from lapsvm.detection import Detector
 from lapsvm.evaluation import (
-    ClassHits,
+    Draws,
+    Figures,
+    MeasuredClass,
     Threshold,
-    as_coco,
     best_f1,
     best_overlaps,
     check_entry,
-    class_table,
-    coco_rows,
-    corloc,
     error_kinds,
-    pointing,
     wanted_precision,
-    window_rows,
 )
-from lapsvm.evaluation.figures import Draws
-from lapsvm.evaluation.tables import Row
+from lapsvm.evaluation.measures import Pictures
 from lapsvm.features import ShardSet
-from lapsvm.inspection.probabilities import (
-    PictureProbabilities,
-    best_windows,
-    held_out_probabilities,
-    set_probabilities,
-)
-from lapsvm.report.next_steps import is_weak
+from lapsvm.inspection.probabilities import best_windows, set_probabilities
 
 from ..context import StoredRun
-from ..products.held_out import HeldOut, read_held_out
 from ..products.models import available_detectors
-from ..results.known_boxes import Truth
 from ..run.checked_files import read_json
-from ..run.dataset import has_pictures_of_no_class
-from .draws import held_out_intervals, hit_intervals, set_intervals
+from .compute import complete_figures, set_figures
 from .evaluation import SetEvaluation
-from .pixels import PixelRows, pixel_rows
-
-CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
-"""Keys beside "corloc", which is at .5."""
-Pointed = Mapping[str, Mapping[str, ClassHits]]
-NEW = ("pointing", "image_auroc")
-"""Measures that entries of versions up to 0.2.0 lack."""
+from .held_out import Unseen
+from .pixels import SetMaps, set_maps
 
 
 def set_entry(
@@ -68,82 +48,56 @@ def set_entry(
     Returns
     -------
     dict
-        "classes" and "mean" as in the table of `SetEvaluation`; "intervals" of a test set, and of a training set with
-        boxes (see `set_intervals`). Where boxes are known, also "errors" of a test set, {class: {kind: {"count", "top",
-        "ap_gain"}}}, and "windows", {"classes", "mean"}, unless the shards are gone; "held_out" of the training set,
-        see `Unseen.table`, with its intervals, and "thresholds" of a test set with boxes, see `threshold_entry`.
-        "any_class" of a test set, and in "held_out", has figures of all classes as one, where some pictures show none.
+        The figures as `Figures.to_json` writes them, with counts of pictures. Where boxes are known, also "errors" of a
+        test set, {class: {kind: {"count", "top", "ap_gain"}}}, and "windows", {"classes", "mean"}, unless the shards
+        are gone; "held_out", the figures of the training set by models that did not see the picture, and "thresholds"
+        of a test set with boxes, see `threshold_entry`. "any_class" of a test set, and in "held_out", has figures of
+        all classes as one, where some pictures show none.
     """
-    trained_on, seed = evaluation.name == stored.train_set, stored.settings.seed
-    shards, data = stored.shards_if_any(evaluation.name), stored.data
-    detectors = {} if trained_on else available_detectors(stored.folder, data.classes)
-    pixels = pixel_rows(data.dataset, shards, evaluation, detectors, stored.settings.detect)
-    truth, pointed = evaluation.truth, _pointed(evaluation, pixels)
-    entry = evaluation.table(*_more_columns(evaluation, metrics), *_pixel_columns(pixels, pointed))
-    if truth is not None and evaluation.voc is not None:
-        errors = error_kinds(evaluation.voc, evaluation.detections, truth)
-        entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
-    if truth is not None and shards is not None:
-        known = {name: truth[name] for name in evaluation.detections}
-        entry["windows"] = class_table(window_rows(best_overlaps(_windows(shards), known)))
-    groups = partial(stored.groups, evaluation.name, shards=shards)
-    if not trained_on or evaluation.corloc is not None:
-        ids = list(evaluation.records)
-        draws = Draws.of(ids, seed, groups(ids))
-        entry["intervals"] = set_intervals(evaluation, draws, pointed)
-    if trained_on:
-        unseen = Unseen.of_run(stored)
-        held_out = unseen.table(truth)
-        if held_out is None:
-            return entry
-        draws = Draws.of(unseen.ids, seed, groups(unseen.ids))
-        intervals = held_out_intervals(unseen.held_out, unseen.has_none, truth, draws)
-        if unseen.pictures and "any_class" in held_out:
-            intervals["any_class"] = unseen.pictures.any_class_intervals(draws)
-        return {**entry, "held_out": {**held_out, "intervals": intervals}}
-    pictures = _pictures(evaluation, detectors)
-    if pictures and (row := pictures.any_class()):
-        entry["any_class"] = row | (pixels.any_class or {} if pixels else {})
-        more = {"map_pointing": pixels.any_hits} if pixels else {}
-        entry["intervals"]["any_class"] = pictures.any_class_intervals(draws) | hit_intervals(more, draws)
+    is_trained, data = evaluation.name == stored.train_set, stored.data
+    shards, ids = stored.shards_if_any(evaluation.name), list(evaluation.records)
+    draws = Draws.of(ids, stored.settings.seed, stored.groups(evaluation.name, ids, shards=shards))
+    if is_trained:
+        figures = complete_figures(evaluation, Pictures.TRAINING, draws).to_json()
+        detectors: Mapping[str, Detector] = {}
+    else:
+        detectors = available_detectors(stored.folder, data.classes)
+        maps = set_maps(data.dataset, shards, evaluation, detectors, stored.settings.detect)
+        any_class = _any_class(evaluation, detectors, maps)
+        figures = complete_figures(evaluation, Pictures.TEST, draws, metrics, maps, any_class).to_json()
+    last = {key: figures.pop(key) for key in ("intervals", "any_class") if key in figures}
+    entry = figures | evaluation.counts | _of_boxes(evaluation, shards) | last
+    if is_trained:
+        held_out = Unseen.of_run(stored).figures(evaluation.truth, stored)
+        return entry if held_out is None else {**entry, "held_out": held_out.to_json()}
     thresholds = threshold_entry(evaluation, detectors, precision)
     return entry if thresholds is None else {**entry, "thresholds": thresholds}
 
 
-def _pointed(evaluation: SetEvaluation, pixels: PixelRows | None) -> Pointed:
-    """Return in which pictures of a test set with masks a class's box and its map point at an object, by measure."""
-    if pixels is None or evaluation.truth is None:
-        return {}
-    boxes = pointing(evaluation.located, evaluation.truth).classes
-    return {name: {"pointing": boxes[name], "map_pointing": hits} for name, hits in pixels.hits.items()}
-
-
-def _pixel_columns(pixels: PixelRows | None, pointed: Pointed) -> Iterator[Mapping[str, Row]]:
-    """Yield the columns of a test set with masks: pointing of boxes, and what maps say of pixels."""
-    if pixels is not None and pointed:
-        yield {name: {"pointing": hits["pointing"].share} for name, hits in pointed.items()}
-        yield pixels.classes
-
-
-def _pictures(evaluation: SetEvaluation, detectors: Mapping[str, Detector]) -> PictureProbabilities | None:
-    """Return the probabilities of pictures; None without them, or where no picture shows no class."""
-    have_all = set(detectors) == set(evaluation.detections)
-    if not evaluation.image_auroc or not have_all or any(one.calibration is None for one in detectors.values()):
-        return None
-    return set_probabilities(evaluation.detections, evaluation.records.values(), best_windows(detectors))
-
-
-def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:
-    """Yield the columns beside those of VOC."""
+def _of_boxes(evaluation: SetEvaluation, shards: ShardSet | None) -> dict[str, Any]:
+    """Return the kinds of errors and the figures of windows, if boxes are known."""
+    entry: dict[str, Any] = {}
     truth = evaluation.truth
-    if truth is None:
-        return
-    if evaluation.corloc is not None:
-        for key, iou in CORLOC_IOUS.items():
-            classes = corloc(evaluation.located, truth, iou).classes
-            yield {name: {key: result.corloc} for name, result in classes.items()}
-    elif "coco" in metrics:
-        yield coco_rows(*as_coco(evaluation.located, truth))
+    if truth is not None and evaluation.voc is not None:
+        errors = error_kinds(evaluation.voc, evaluation.detections, truth)
+        entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
+    if truth is not None and shards is not None:
+        overlaps = best_overlaps(_windows(shards), {name: truth[name] for name in evaluation.detections})
+        windows = {name: MeasuredClass(overlaps=values) for name, values in overlaps.items()}
+        entry["windows"] = Figures.of(evaluation.name, Pictures.TEST, windows).to_json()
+    return entry
+
+
+def _any_class(
+    evaluation: SetEvaluation, detectors: Mapping[str, Detector], maps: SetMaps | None
+) -> MeasuredClass | None:
+    """Return all classes as one; None without probabilities, or where no picture shows no class."""
+    have_all = set(detectors) == set(evaluation.detections)
+    if not evaluation.has_none or not have_all or any(one.calibration is None for one in detectors.values()):
+        return None
+    pictures = set_probabilities(evaluation.detections, evaluation.records.values(), best_windows(detectors))
+    measured = None if pictures is None else pictures.measured
+    return measured if measured is None or maps is None or maps.any_class is None else maps.any_class.measured(measured)
 
 
 def _windows(shards: ShardSet) -> Iterator[tuple[str, ArrayLike]]:
@@ -154,28 +108,31 @@ def _windows(shards: ShardSet) -> Iterator[tuple[str, ArrayLike]]:
 
 
 def stored_entry(stored: StoredRun, evaluation: SetEvaluation) -> dict[str, Any] | None:
-    """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
+    """Return a set's entry of evaluation.json. None if it has other figures than `evaluation`."""
+    is_trained = evaluation.name == stored.train_set
     try:
         entry: dict[str, Any] = read_json(stored.folder.evaluation_file)["sets"][evaluation.name]
         check_entry(entry)
-        has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
-        is_current = has_errors and _holds(entry, evaluation.table())
-        if evaluation.name == stored.train_set:
-            held_out = Unseen.of_run(stored).table(evaluation.truth)
-            before: Any = entry.get("held_out")
-            is_current &= before is None if held_out is None else "intervals" in before and _holds(before, held_out)
+        if evaluation.voc is not None and not {"errors", "intervals"} <= set(entry):
+            return None
+        is_current = _holds(entry, set_figures(evaluation, Pictures.TRAINING if is_trained else Pictures.TEST))
+        if is_trained:
+            held_out, unseen = entry.get("held_out"), Unseen.of_run(stored).figures(evaluation.truth)
+            if held_out is None or unseen is None:
+                is_current &= held_out is unseen
+            else:
+                is_current &= "intervals" in held_out and _holds(held_out, unseen)
     except (KeyError, TypeError, ValueError):
         return None  # not there, or damaged
     return entry if is_current else None
 
 
-def _holds(entry: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
-    """Return whether an entry has all figures of a freshly computed table; KeyError if it lacks one that is not new."""
+def _holds(entry: Mapping[str, Any], fresh: Figures) -> bool:
+    """Return whether an entry has all figures that are freshly computed; KeyError if it lacks one."""
     return all(
-        entry["classes"][name][measure] == value
-        for name, row in fresh["classes"].items()
-        for measure, value in row.items()
-        if measure not in NEW or measure in entry["classes"][name]
+        entry["classes"][name][measure] == figure.value
+        for name, row in fresh.classes.items()
+        for measure, figure in row.items()
     )
 
 
@@ -216,76 +173,3 @@ def _entry(threshold: Threshold | None, detector: Detector | None) -> dict[str, 
         return None
     probability = None if detector is None else detector.probability([threshold.score])
     return {**asdict(threshold), "probability": None if probability is None else float(probability[0])}
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """Held-out scores of the classes that have them, and the reliability of their probabilities.
-
-    `has_none` says whether some pictures show no class (see `has_pictures_of_no_class`); `pictures` have the
-    probabilities of all classes then, if they are known.
-    """
-
-    held_out: Mapping[str, HeldOut]
-    reliability: Mapping[str, Reliability | None]
-    has_none: bool = False
-    pictures: PictureProbabilities | None = None
-
-    @classmethod
-    def of_run(cls, stored: StoredRun) -> "Unseen":
-        """Read the held-out scores and the calibrations of a run."""
-        run, data = stored.folder, stored.data
-        found = {name: read_held_out(run, name) for name in data.classes}
-        held_out = {name: one for name, one in found.items() if one is not None}
-        detectors = {
-            name: one for name, one in available_detectors(run, data.classes).items() if one.calibration is not None
-        }
-        reliability = {name: one.calibration.reliability for name, one in detectors.items() if one.calibration}
-        has_none = has_pictures_of_no_class(data, stored.train_set)
-        is_whole = held_out.keys() == detectors.keys() == set(data.classes)
-        pictures = held_out_probabilities(held_out, best_windows(detectors)) if is_whole and has_none else None
-        return cls(held_out, reliability, has_none, pictures)
-
-    @property
-    def ids(self) -> list[str]:
-        """The pictures of any class."""
-        return list(dict.fromkeys(image for of_class in self.held_out.values() for image in of_class.ids))
-
-    def table(self, truth: Truth | None) -> dict[str, Any] | None:
-        """Return {"classes", "mean"} of the held-out figures, or None if no class has any.
-
-        Parameters
-        ----------
-        truth : ground truth of the training set, or None
-            Without it there is no CorLoc and no pointing.
-        """
-        if not self.held_out:
-            return None
-        table = class_table({name: self._row(name, truth) for name in self.held_out})
-        any_class = self.pictures and self.pictures.any_class()
-        return table | ({"any_class": any_class} if any_class else {})
-
-    def _row(self, name: str, truth: Truth | None) -> Row:
-        held_out, reliability = self.held_out[name], self.reliability.get(name)
-        located: Row = {}
-        if truth is not None:
-            located["corloc"] = held_out.corloc(name, truth[name]).corloc
-            located["pointing"] = held_out.pointing(name, truth[name]).pointing
-        return located | {
-            **held_out.image_level(self.has_none),
-            "chance": held_out.chance,
-            "ece": None if reliability is None else reliability.ece,
-            "brier": None if reliability is None else reliability.brier,
-        }
-
-    def weakness_message(self) -> str:
-        """Return a sentence on detectors that hardly separate the pictures of some class; "" without such a class."""
-        weak = {name: one for name, one in self.held_out.items() if is_weak(one.image_ap, one.chance)}
-        if not weak:
-            return ""
-        figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
-        return (
-            f"the detectors hardly separate pictures with and without a class, held-out image AP: {figures}; their "
-            "boxes are not to be trusted: check the labels, add pictures, or use features of another network "
-            "(--extractor)."
-        )

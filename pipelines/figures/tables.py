@@ -7,53 +7,61 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lapsvm.evaluation.measures import MEASURES, Pictures, seen_note
-from lapsvm.report import cell_text, drawn_text
+from lapsvm.evaluation.figure import Figure
+from lapsvm.evaluation.figures import MEAN, Figures, Row
+from lapsvm.evaluation.measures import MEASURES, Shown, seen_note
+from lapsvm.report import cell_text
 
-TITLES = {**{name: measure.title for name, measure in MEASURES.items()}, "npos": "objects"}
 Cell = str | float | int | None
 
 
-def print_table(
-    table: Mapping[str, Any], title: str, pictures: Pictures | None = None, *, with_intervals: bool = False
-) -> None:
-    """Print the figures of classes and their means on standard output; the means name over how many they are.
+def print_figures(
+    figures: Figures, title: str, errors: Mapping[str, Any] | None = None, missing: Sequence[str] = (), *,
+    with_intervals: bool = False,
+) -> None:  # fmt: skip
+    """Print figures of classes and their means on standard output, and what they have seen below.
 
-    A note says what the figures of known `pictures` have seen of their labels. The means name a number where classes of
-    the ground truth are missing, see `lapsvm evaluate --results`. With intervals every figure has its own, in place of
-    a line with those of the means.
+    Parameters
+    ----------
+    figures : Figures
+    title : str
+    errors : mapping, optional
+        Class -> kinds of errors, of evaluation.json.
+    missing : sequence of str, default ()
+        Classes of the ground truth that are not in the means, which are named by their number then.
+    with_intervals : bool, default False
+        Whether every figure has its interval, in place of a line with those of the means. Such figures are of result
+        files, of which it is not known what they have seen.
     """
-    missing, known = table.get("missing", ()), len(table["classes"])
-    name = f"mean over {known} of {known + len(missing)} classes" if missing else "mean"
-    measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
-    with_intervals = with_intervals and "intervals" in table
-    intervals = table["intervals"] if with_intervals else {"classes": {}, "mean": {}}
-    rows = [
-        [name, *_with_intervals(row, measures, intervals["classes"].get(name, {}))]
-        for name, row in table["classes"].items()
-    ]
-    if "any_class" in table:
-        rows.append(["any class", *(table["any_class"].get(measure, "") for measure in measures)])
-    means = _with_intervals({**table["mean"], "npos": ""}, measures, intervals["mean"])
-    lines = ["" if pictures is None else seen_note(measures, pictures), _errors_line(table.get("errors", {}))]
-    if with_intervals:
-        lines.append(f"brackets: {intervals['level']:.0%} intervals over {drawn_text(intervals)}")
-    elif "intervals" in table:
-        lines.append(_intervals_line(table["intervals"]))
-    note = "\n".join(filter(None, lines))
-    print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, [name, *means]], note)
+    known = len(figures.classes)
+    rows = figure_rows(figures, with_intervals=with_intervals)
+    if missing:
+        rows[-1][0] = f"mean over {known} of {known + len(missing)} classes"
+    measures = figures.measures(Shown.FIGURES)
+    lines = ["" if with_intervals else seen_note(measures, figures.pictures), _errors_line(errors or {})]
+    if figures.drawn is not None and with_intervals:
+        lines.append(f"brackets: {figures.drawn.level:.0%} intervals over {figures.drawn.over}")
+    elif figures.drawn is not None:
+        lines.append(_intervals_line(figures))
+    print_rows(title, ["class", *(measure.title for measure in measures)], rows, "\n".join(filter(None, lines)))
 
 
-def _with_intervals(
-    row: Mapping[str, Cell], measures: Sequence[str], intervals: Mapping[str, Mapping[str, float] | None]
-) -> list[Cell]:
-    """Return the cells of a row, with an interval behind each figure that has one."""
-    return [
-        f"{cell_text(row.get(measure))} {interval_text(known, '')}"
-        if (known := intervals.get(measure))
-        else row.get(measure)
-        for measure in measures
-    ]
+def figure_rows(figures: Figures, *, with_intervals: bool) -> list[list[Cell]]:
+    """Return the rows of the table of figures: classes, all classes as one, the mean."""
+    text = figure_text if with_intervals else cell_of
+    measures = figures.measures(Shown.FIGURES)
+    return [[name, *(text(row.get(measure.key)) for measure in measures)] for name, row in figures.rows()]
+
+
+def cell_of(figure: Figure | None) -> Cell:
+    """Return the value of a figure; "" if there is none in its row."""
+    return "" if figure is None else figure.value
+
+
+def figure_text(figure: Figure | None) -> Cell:
+    """Return the value of a figure with its interval, if it has one."""
+    limits = None if figure is None else figure.interval
+    return cell_of(figure) if limits is None else f"{cell_text(cell_of(figure))} {limits_text(*limits, '')}"
 
 
 def print_thresholds(entry: Mapping[str, Any], title: str) -> None:
@@ -82,17 +90,20 @@ def _errors_line(errors: Mapping[str, Any]) -> str:
     )
 
 
-def _intervals_line(intervals: Mapping[str, Any]) -> str:
+def _intervals_line(figures: Figures) -> str:
     """Return a line with the intervals of the means, and of all classes as one."""
-    means, joined = _intervals_text(intervals["mean"]), _intervals_text(intervals.get("any_class", {}))
+    if figures.drawn is None:
+        return ""
+    means, joined = _intervals_text(figures.mean), _intervals_text(figures.any_class)
     more = f"; of any class: {joined}" if joined else ""
-    return f"{intervals['level']:.0%} intervals of the means over {drawn_text(intervals)}: {means or 'undefined'}{more}"
+    level, over = figures.drawn.level, figures.drawn.over
+    return f"{level:.0%} intervals of the {MEAN}s over {over}: {means or 'undefined'}{more}"
 
 
-def _intervals_text(row: Mapping[str, Mapping[str, float] | None]) -> str:
-    """Return the intervals that there are, with the titles of their measures."""
-    known = {TITLES[measure]: value for measure, value in row.items() if value is not None}
-    return ", ".join(f"{title} {interval_text(value, '')}" for title, value in known.items())
+def _intervals_text(row: Row) -> str:
+    """Return the intervals of a row with the titles of their measures, in the order of tables."""
+    known = {key: row[key].interval for key in MEASURES if key in row}
+    return ", ".join(f"{MEASURES[key].title} {limits_text(*limits, '')}" for key, limits in known.items() if limits)
 
 
 def print_rows(
@@ -116,9 +127,14 @@ def print_rows(
         console.print(note, soft_wrap=True)
 
 
-def interval_text(figure: Mapping[str, float], sign: str = "+") -> str:
-    """Return the interval of a figure, "[low, high]"; with an empty `sign` positive bounds have no "+"."""
-    return f"[{figure['low']:{sign}.3f}, {figure['high']:{sign}.3f}]"
+def limits_text(low: float, high: float, sign: str = "+") -> str:
+    """Return an interval, "[low, high]"; with an empty `sign` positive bounds have no "+"."""
+    return f"[{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def interval_text(entry: Mapping[str, float], sign: str = "+") -> str:
+    """Return the interval of an entry with "low" and "high"."""
+    return limits_text(entry["low"], entry["high"], sign)
 
 
 def difference_text(difference: Mapping[str, float] | None) -> str | None:

@@ -25,11 +25,9 @@ from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.picture_scores import best_boxes
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.evaluation import (
-    ClassCorLoc,
-    ClassPointing,
+    ClassHits,
     Detections,
     corloc,
-    image_auroc,
     image_average_precision,
     pointing,
 )
@@ -104,10 +102,6 @@ class HeldOut:
         """AP of ranking the pictures by their held-out scores, all folds in one list."""
         return image_average_precision(self.score, self.y)
 
-    def image_level(self, has_none: bool) -> dict[str, float | None]:
-        """Return the image-level figures by measure, with the AUROC where some pictures show no class."""
-        return {"image_ap": self.image_ap} | ({"image_auroc": image_auroc(self.score, self.y)} if has_none else {})
-
     @property
     def chance(self) -> float:
         """The image AP that a random order has on average: the share of positives."""
@@ -121,14 +115,14 @@ class HeldOut:
         """Return how many boxes are right by verdicts of a person, by picture; None if none of these says it."""
         return verified(said, self.ids, self.y, self.score, self.boxes)
 
-    def corloc(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassCorLoc:
+    def corloc(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassHits:
         """Return how many pictures with the class have a correct box, by models that did not see them.
 
         `truth` is the ground truth of the class, by picture; pictures that no fold holds do not count.
         """
         return corloc({class_name: self.detections()}, self._own(class_name, truth)).classes[class_name]
 
-    def pointing(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassPointing:
+    def pointing(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassHits:
         """Return in how many of the same pictures the centre of the box lies in an object; arguments as `corloc`."""
         return pointing({class_name: self.detections()}, self._own(class_name, truth)).classes[class_name]
 

@@ -1,17 +1,19 @@
 """The card of a run, RUN/card.md: what it was made from, what it reaches, and the commands that make it again."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lapsvm.report import Contents, drawn_text, escape_markdown, markdown_table
+from lapsvm.evaluation import Figures, read_figures
+from lapsvm.evaluation.measures import Shown
+from lapsvm.report import Contents, escape_markdown, markdown_table
 
 from ..context import RunContext
-from ..figures.tables import TITLES, interval_text
+from ..figures.tables import figure_rows
 from ..run.checked_files import file_hash
 from ..run.dataset import content_hash
 from ..settings.settings import IMPORTED
-from .evaluate import figure_tables
+from .evaluate import place_title
 
 
 def run_card(context: RunContext, contents: Contents) -> str:
@@ -58,31 +60,17 @@ def _models(context: RunContext) -> str:
 
 def _figures(context: RunContext, sets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the tables of all sets, as evaluation prints them."""
-    for entry, title, _ in figure_tables(context, sets):
-        yield f"## Figures: {escape_markdown(title)}\n\n{_table(entry)}"
+    for figures in read_figures(sets, context.train_set):
+        yield f"## Figures: {escape_markdown(place_title(figures))}\n\n{_table(figures)}"
 
 
-def _table(entry: Mapping[str, Any]) -> str:
+def _table(figures: Figures) -> str:
     """Return a set's figures with their intervals, the mean last."""
-    intervals = entry.get("intervals", {})
-    measures = [key for key in TITLES if any(key in row for row in entry["classes"].values())]
-    rows = [
-        _row(name, row, intervals.get("classes", {}).get(name, {}), measures) for name, row in entry["classes"].items()
-    ]
-    if "any_class" in entry:
-        rows.append(_row("any class", entry["any_class"], intervals.get("any_class", {}), measures))
-    rows.append(_row("mean", entry["mean"], intervals.get("mean", {}), measures))
-    note = f"\nBrackets hold {intervals['level']:.0%} intervals over {drawn_text(intervals)}.\n" if intervals else ""
-    return markdown_table(["class", *(TITLES[key] for key in measures)], rows, escape=False) + note
-
-
-def _row(name: str, row: Mapping[str, Any], intervals: Mapping[str, Any], measures: Sequence[str]) -> list[Any]:
-    return [escape_markdown(name), *(_cell(row.get(key), intervals.get(key)) for key in measures)]
-
-
-def _cell(value: float | None, interval: Mapping[str, float] | None) -> Any:
-    """Return a figure, with its interval where one is known."""
-    return value if value is None or interval is None else f"{value:.3f} {interval_text(interval, '')}"
+    titles = [measure.title for measure in figures.measures(Shown.FIGURES)]
+    rows = [[escape_markdown(str(name)), *cells] for name, *cells in figure_rows(figures, with_intervals=True)]
+    drawn = figures.drawn
+    note = f"\nBrackets hold {drawn.level:.0%} intervals over {drawn.over}.\n" if drawn else ""
+    return markdown_table(["class", *titles], rows, escape=False) + note
 
 
 def _commands(context: RunContext) -> str:

@@ -1,16 +1,17 @@
 """Stage 5: compute the figures of a run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from lapsvm.evaluation import write_json
+from lapsvm.evaluation import Figures, read_figures, write_json
 from lapsvm.evaluation.measures import MEANING, Pictures
 
 from ..context import RunContext
 from ..figures.evaluation import SetEvaluation, evaluate_set
+from ..figures.held_out import Unseen
 from ..figures.right_boxes import reviewed_classes, verified_classes, verified_sentences, verified_table
-from ..figures.set_entry import Unseen, set_entry
-from ..figures.tables import print_table, print_thresholds
+from ..figures.set_entry import set_entry
+from ..figures.tables import print_figures, print_thresholds
 from ..results.known_boxes import BoxSource
 
 
@@ -32,9 +33,10 @@ def run(context: RunContext) -> None:
     if weakness := Unseen.of_run(context.stored).weakness_message():
         context.reporter.say(f"evaluate: {weakness}")
     if not context.reporter.quiet:
-        for figures, title, pictures in figure_tables(context, table["sets"]):
-            print_table(figures, title, pictures)
-        for name, entry in table["sets"].items():
+        for figures in read_figures(entries, context.train_set):
+            of_set = entries[figures.set_name] if figures.pictures is Pictures.TEST else {}
+            print_figures(figures, place_title(figures), of_set.get("errors"))
+        for name, entry in entries.items():
             if context.precision is not None and "thresholds" in entry:
                 print_thresholds(entry["thresholds"], f"{name} set, thresholds")
 
@@ -57,14 +59,8 @@ def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
             context.reporter.warn(evaluation.left_out_note)
 
 
-def figure_tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Pictures]]:
-    """Yield the tables of a run with their titles and pictures: unseen ones first, the training pictures last."""
-    train_set = context.train_set
-    for name, entry in sets.items():
-        if name != train_set:
-            yield entry, f"{name} set", Pictures.TEST
-    if "held_out" in sets[train_set]:
-        held_out = f"{train_set} set, held out: {MEANING[Pictures.HELD_OUT]}"
-        yield sets[train_set]["held_out"], held_out, Pictures.HELD_OUT
-    title = f"{train_set} set, in-sample: {MEANING[Pictures.TRAINING]}"
-    yield sets[train_set], title, Pictures.TRAINING
+def place_title(figures: Figures) -> str:
+    """Return the heading of a table of figures: the set, and what the models have seen of it."""
+    kinds = {Pictures.TEST: "", Pictures.HELD_OUT: ", held out", Pictures.TRAINING: ", in-sample"}
+    meaning = MEANING[figures.pictures]
+    return f"{figures.set_name} set{kinds[figures.pictures]}{f': {meaning}' if meaning else ''}"

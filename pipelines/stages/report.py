@@ -5,10 +5,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import DataError
+from lapsvm.evaluation.measures import image_ap
 from lapsvm.features.extractors.efficientnet import photos_installed
 from lapsvm.report import (
     BoxMoves,
@@ -125,7 +128,7 @@ def _maps(context: RunContext, sets: Iterable[str], detectors: Mapping[str, Dete
 def class_findings(
     name: str, labels: LabelCounts, result: Mapping[str, Any], test: SetEvaluation | None, held_out: HeldOut | None
 ) -> Findings:
-    """Return what next steps go by, for a class with this `result` in its model's provenance."""
+    """Return the findings on a class, with this `result` in its model's provenance."""
     stayed, moved = (result.get(key) for key in ("boxes_stayed", "boxes_moved"))
     boxes = None if stayed is None or moved is None else BoxMoves(stayed, moved)
     return Findings(name, labels.positive, labels.negative, *_unseen_image_ap(name, test, held_out), boxes)
@@ -183,7 +186,7 @@ def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluati
 
 
 def label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCounts:
-    """Return how many pictures show a class, do not, and may or may not."""
+    """Count the pictures that show a class, do not, and may or may not."""
     labels = label_vector(records, class_name).tolist()
     return LabelCounts(labels.count(1), labels.count(-1), labels.count(0))
 
@@ -229,18 +232,10 @@ def _class_result(
     unseen = seen if held_out is None else shown_set(detector, train, held_out=held_out, maps=maps)
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
-    pointed = train.pointing.classes[name] if train.pointing is not None else None
     result = provenance_value(detector, "result")
     best = located if held_out is None or train.truth is None else held_out.corloc(name, train.truth[name])
     return ClassSummary(
         name=name,
-        ap_11point=voc.ap_11point if voc else None,
-        ap_area=voc.ap_area if voc else None,
-        image_ap=test.image_ap[name] if test else None,
-        npos=voc.npos if voc else None,
-        corloc=located.corloc if located else None,
-        pointing=pointed.pointing if pointed else None,
-        train_image_ap=train.image_ap[name],
         C=provenance_value(detector, "result", "C"),
         duality_gap=result.get("duality_gap"),
         steps=steps,
@@ -257,7 +252,7 @@ def _class_result(
 def _unseen_image_ap(
     name: str, test: SetEvaluation | None, held_out: HeldOut | None
 ) -> tuple[float | None, float | None]:
-    """Return the image AP of unseen pictures and that of a random order; None where it is not known.
+    """Return the image AP of unseen pictures and of a random order. None if it is not known.
 
     Parameters
     ----------
@@ -267,9 +262,9 @@ def _unseen_image_ap(
     held_out : HeldOut or None
         Used without a test set, or where that gives no image AP.
     """
-    if test is None or test.image_ap[name] is None:
+    ranking = None if test is None else test.rankings[name]
+    value = None if ranking is None else image_ap(ranking.scores, ranking.labels)
+    if ranking is None or value is None:
         return (None, None) if held_out is None else (held_out.image_ap, held_out.chance)
-    best = test.detections[name].best_scores()
-    labels = label_vector([record for image, record in test.records.items() if image in best], name)
-    labels = labels[labels != 0]
-    return test.image_ap[name], float((labels > 0).mean()) if len(labels) else None
+    labels = np.asarray(ranking.labels)
+    return value, float((labels[labels != 0] > 0).mean())

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from lapsvm.evaluation import ClassHits, image_auroc, image_average_precision
-from lapsvm.evaluation.figures import Draws, Figure, mean_figure, ranking_figures, share_figure
+from lapsvm.evaluation import (
+    MEASURES,
+    ClassHits,
+    Draws,
+    Figure,
+    MeasuredClass,
+    Ranking,
+    mean_figure,
+    share_figure,
+)
 from lapsvm.evaluation.intervals import (
     LEVEL,
     clopper_pearson,
@@ -32,8 +40,11 @@ def ids(n):
 
 
 def auroc_figure(scores, y, groups=None, seed=0, draws=400):
-    known = {"image_auroc": image_auroc(scores, y), "image_ap": image_average_precision(scores, y)}
-    return ranking_figures(known, scores, y, Draws.of(ids(len(y)), seed, groups, draws))
+    ranked, drawn = (
+        MeasuredClass(Ranking(ids(len(y)), scores, y), has_none=True),
+        Draws.of(ids(len(y)), seed, groups, draws),
+    )
+    return {key: MEASURES[key].figure(ranked, drawn) for key in ("image_auroc", "image_ap")}
 
 
 @pytest.mark.parametrize("n", [1, 5, 10, 41])

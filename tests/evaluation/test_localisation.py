@@ -26,7 +26,7 @@ def measure(lines, truth, **options):
 def test_it_is_the_share_of_pictures_whose_best_window_is_on_an_object():
     truth = {"a": objects(BOX), "b": objects(BOX), "c": objects(FAR, BOX)}
     result = measure([("a", 1, BOX), ("b", 1, FAR), ("c", 1, BOX)], truth)
-    assert result.corloc == 2 / 3
+    assert result.share == 2 / 3
     assert result.image_ids == ("a", "b", "c")
     assert result.hits.tolist() == [True, False, True]
     assert result.overlaps.tolist() == [1, 0, 1]
@@ -45,26 +45,26 @@ def test_of_equal_scores_the_first_window_counts(boxes, hit):
 
 def test_a_picture_without_a_window_is_a_miss():
     result = measure([("a", 1, BOX)], {"a": objects(BOX), "b": objects(BOX)})
-    assert result.corloc == 1 / 2
+    assert result.share == 1 / 2
     assert result.windows.tolist() == [0, -1]
 
 
 def test_a_picture_without_an_object_does_not_count():
-    assert measure([("a", 1, BOX), ("b", 9, BOX)], {"b": objects(), "a": objects(BOX)}).corloc == 1 / 1
+    assert measure([("a", 1, BOX), ("b", 9, BOX)], {"b": objects(), "a": objects(BOX)}).share == 1 / 1
 
 
 def test_an_overlap_of_exactly_one_half_counts_only_where_reaching_it_is_enough():
-    assert measure([("a", 1, HALF)], {"a": objects(BOX)}).corloc == 0
-    assert measure([("a", 1, HALF)], {"a": objects(BOX)}, strict=False).corloc == 1
+    assert measure([("a", 1, HALF)], {"a": objects(BOX)}).share == 0
+    assert measure([("a", 1, HALF)], {"a": objects(BOX)}, strict=False).share == 1
 
 
 def test_difficult_objects_count_as_pictures_and_as_hits_unless_told_otherwise():
     truth = {"a": objects(BOX, difficult={0}), "b": objects(FAR, BOX, difficult={1}), "c": objects(BOX)}
     lines = [("a", 1, BOX), ("b", 1, BOX), ("c", 1, FAR)]
-    assert measure(lines, truth).corloc == 2 / 3
+    assert measure(lines, truth).share == 2 / 3
     easy = measure(lines, truth, difficult=False)
     assert easy.image_ids == ("b", "c")
-    assert easy.corloc == 0 / 2
+    assert easy.share == 0 / 2
 
 
 def test_without_the_extra_pixel_the_overlap_is_smaller():
@@ -78,7 +78,7 @@ def test_windows_far_apart_in_score_and_order_find_their_own_pictures():
     scores = np.random.default_rng(6).permutation(50)
     lines = [(names[i], scores[i], (1 + i, 1, 10 + i, 10)) for i in np.random.default_rng(7).permutation(50)]
     result = measure(lines, truth)
-    assert result.corloc == 1
+    assert result.share == 1
     assert [lines[k][0] for k in result.windows] == names
 
 
@@ -90,7 +90,7 @@ def test_the_mean_is_over_classes_with_a_picture():
 
 
 def test_no_detections_at_all_are_misses():
-    assert measure([], {"a": objects(BOX)}).corloc == 0
+    assert measure([], {"a": objects(BOX)}).share == 0
 
 
 def test_unknown_pictures_and_classes_are_named():

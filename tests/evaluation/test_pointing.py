@@ -28,7 +28,7 @@ def around(x, y, half=4):
 def test_it_is_the_share_of_pictures_whose_best_window_has_its_centre_in_an_object():
     truth = {name: objects(BOX) for name in "abc"}
     result = measure([("a", 1, around(20, 30)), ("b", 1, around(50, 30)), ("c", 1, around(12, 39, half=100))], truth)
-    assert result.pointing == 2 / 3
+    assert result.share == 2 / 3
     assert result.image_ids == ("a", "b", "c")
     assert result.hits.tolist() == [True, False, True]
     assert result.windows.tolist() == [0, 1, 2]
@@ -49,15 +49,15 @@ def test_a_centre_on_the_left_or_upper_edge_is_inside_and_on_the_others_not(x, y
 
 
 def test_a_centre_between_two_pixels_is_not_rounded():
-    assert measure([("a", 1, (9, 20, 10, 40))], {"a": objects(BOX)}).pointing == 0
-    assert measure([("a", 1, (29, 20, 30, 40))], {"a": objects(BOX)}).pointing == 1
+    assert measure([("a", 1, (9, 20, 10, 40))], {"a": objects(BOX)}).share == 0
+    assert measure([("a", 1, (29, 20, 30, 40))], {"a": objects(BOX)}).share == 1
 
 
 def test_an_edge_that_loses_digits_in_voc_coordinates_is_compared_as_it_is():
     edge = 1e-17
     assert edge + 1 - 1 == 0
-    assert measure([("a", 1, (0, 0, 0, 0))], {"a": objects((edge, 0, 1, 1))}).pointing == 0
-    assert measure([("a", 1, (0.1, 0.1, 0.1, 0.1))], {"a": objects((0.1, 0.1, 1, 1))}).pointing == 1
+    assert measure([("a", 1, (0, 0, 0, 0))], {"a": objects((edge, 0, 1, 1))}).share == 0
+    assert measure([("a", 1, (0.1, 0.1, 0.1, 0.1))], {"a": objects((0.1, 0.1, 1, 1))}).share == 1
 
 
 def test_any_of_several_objects_is_a_hit_but_not_the_gap_between_them():
@@ -92,23 +92,23 @@ def test_a_class_without_a_picture_is_undefined_and_left_out_of_the_mean():
     found = Detections(("a",), [1], [BOX])
     report = pointing({"cat": found, "dog": found}, {"cat": {"a": objects(BOX)}, "dog": {"a": objects()}})
     assert report.rows() == {"cat": {"pointing": 1.0}, "dog": {"pointing": None}}
-    assert report.mean_pointing == 1.0
-    assert pointing({"dog": found}, {"dog": {"a": objects()}}).mean_pointing is None
+    assert report.mean == 1.0
+    assert pointing({"dog": found}, {"dog": {"a": objects()}}).mean is None
 
 
 def test_no_detections_at_all_are_misses():
-    assert measure([], {"a": objects(BOX)}).pointing == 0
+    assert measure([], {"a": objects(BOX)}).share == 0
 
 
 @pytest.mark.parametrize("box", [(30, 20, 10, 40), (10, 40, 30, 20), (30, 40, 10, 20)])
 def test_an_inverted_box_is_pointed_at_by_none_and_points_at_nothing(box):
-    assert measure([("a", 1, box)], {"a": objects(BOX)}).pointing == 0
-    assert measure([("a", 1, BOX)], {"a": objects(box)}).pointing == 0
+    assert measure([("a", 1, box)], {"a": objects(BOX)}).share == 0
+    assert measure([("a", 1, BOX)], {"a": objects(box)}).share == 0
 
 
 def test_large_coordinates_do_not_overflow():
     large = 1.5e308
-    assert measure([("a", 1, (large, 0, large, 1))], {"a": objects((1e308, 0, 1.7e308, 1))}).pointing == 1
+    assert measure([("a", 1, (large, 0, large, 1))], {"a": objects((1e308, 0, 1.7e308, 1))}).share == 1
 
 
 def test_bad_input_is_named():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import best_overlaps, window_rows
+from lapsvm.evaluation import Figures, MeasuredClass, best_overlaps
+from lapsvm.evaluation.measures import Pictures
 
 
 def truth(boxes, difficult=()):
@@ -25,7 +26,8 @@ def test_the_best_window_of_each_easy_object_counts():
     assert found["cat"].tolist() == [1, 10 / 12, 0]
     assert found["dog"].tolist() == [0.5]
     assert found["yak"].tolist() == []
-    rows = window_rows(found)
+    windows = {name: MeasuredClass(overlaps=overlaps) for name, overlaps in found.items()}
+    rows = Figures.of("test", Pictures.TEST, windows).to_json()["classes"]
     assert rows["cat"] == pytest.approx({"abo": (1 + 10 / 12) / 3, "recall_50": 2 / 3, "recall_70": 2 / 3})
     assert rows["dog"] == {"abo": 0.5, "recall_50": 1.0, "recall_70": 0.0}
     assert rows["yak"] == {"abo": None, "recall_50": None, "recall_70": None}

@@ -136,7 +136,7 @@ def test_pointing_agrees_with_its_twin_and_holds_every_hit_of_corloc(found, trut
     located, pointed = corloc({"x": found}, {"x": truth}), pointing({"x": found}, {"x": truth})
     hits = pointed.classes["x"].hits
     assert hits.tolist() == reference.pointing_hits(found, truth)
-    assert pointed.mean_pointing == (sum(hits) / len(hits) if len(hits) else None)
+    assert pointed.mean == (sum(hits) / len(hits) if len(hits) else None)
     assert not (located.classes["x"].hits & ~hits).any()
 
 

@@ -69,13 +69,6 @@ def drawn_class(kind: int) -> ClassSummary:
     beside = (0.7, 0.5, 0.7, 0.5)
     return ClassSummary(
         NAMES[kind],
-        ap_11point=0.31 + 0.041 * kind,
-        ap_area=0.295 + 0.043 * kind,
-        image_ap=0.93 + 0.012 * kind,
-        npos=objects,
-        corloc=0.58 - 0.06 * kind,
-        pointing=0.81 - 0.05 * kind,
-        train_image_ap=0.97,
         C=(0.3, 1.0, 10.0, 100.0, 3.0)[kind],
         duality_gap=steps[-1].duality_gap,
         steps=steps,
@@ -117,12 +110,37 @@ def make_example() -> Callable[..., Example]:
     return drawn_example
 
 
+def entry(**classes: dict) -> dict:
+    """An entry of evaluation.json with figures of some classes."""
+    return {"classes": classes, "mean": {}}
+
+
+def drawn_figures() -> dict[str, dict]:
+    numbers = dict(enumerate(NAMES))
+    test = {
+        name: {"ap_11point": 0.31 + 0.041 * kind, "ap_area": 0.295 + 0.043 * kind, "npos": 200 + 11 * kind,
+               "image_ap": 0.93 + 0.012 * kind}
+        for kind, name in numbers.items()
+    }  # fmt: skip
+    train = {
+        name: {"corloc": 0.58 - 0.06 * kind, "pointing": 0.81 - 0.05 * kind, "image_ap": 0.97}
+        for kind, name in numbers.items()
+    }
+    return {"test": entry(**test), "trainval": entry(**train)}
+
+
+@pytest.fixture(scope="session")
+def entry_of() -> Callable[..., dict]:
+    return entry
+
+
 @pytest.fixture(scope="session")
 def full_contents() -> Contents:
     return Contents(
         made_summary(),
         tuple(drawn_class(kind) for kind in range(len(NAMES))),
         skipped={"aeroplane": "no picture of the set trainval shows it"},
+        figures=drawn_figures(),
         left_out={"000999": "picture 000999.jpg cannot be read whole: image file is truncated."},
         warnings=(
             (

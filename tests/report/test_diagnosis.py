@@ -10,7 +10,9 @@ from lapsvm.report.diagnosis import figure_tables
 KINDS = ("class", "localisation", "both", "duplicate", "background", "missed")
 SPAN = {"low": 0.2, "high": 0.41}
 TEST = {
-    "classes": {"bus": {"npos": 10, "coco_ap": 0.25}, "cat": {"npos": 4, "coco_ap": None}},
+    "classes": {
+        "bus": {"ap_area": 0.3, "npos": 10, "coco_ap": 0.25}, "cat": {"ap_area": None, "npos": 4, "coco_ap": None},
+    },
     "mean": {"coco_ap": 0.25},
     "errors": {
         "bus": {
@@ -37,7 +39,7 @@ TRAIN = {
 
 @pytest.fixture
 def contents(make_summary):
-    classes = (ClassSummary("bus", ap_area=0.3), ClassSummary("cat"))
+    classes = (ClassSummary("bus"), ClassSummary("cat"))
     return Contents(make_summary(), classes, figures={"test": TEST, "trainval": TRAIN})
 
 
@@ -54,10 +56,10 @@ def test_tables_stand_in_order_and_hold_the_numbers(contents):
     assert errors.rows[1][1][2].note == "-"
     assert (errors.last_name, texts(errors.last)) == ("total", ["14", "4", *"111111"])
     assert fit.header == (
-        "CorLoc at .3", "CorLoc at .5", "CorLoc at .7", "Best overlap of windows", "Window recall at .5",
+        "CorLoc", "CorLoc at .3", "CorLoc at .7", "Best overlap of windows", "Window recall at .5",
         "Window recall at .7",
     )  # fmt: skip
-    assert texts(fit.rows[0][1]) == ["0.700", "0.500", "0.100", "0.750", "0.900", "0.600"]
+    assert texts(fit.rows[0][1]) == ["0.500", "0.700", "0.100", "0.750", "0.900", "0.600"]
     assert texts(fit.rows[1][1]) == ["-"] * 6
     assert texts(coco.rows[0][1])[0] == "0.250"
     assert texts(intervals.rows[0][1]) == ["0.200 to 0.410"]
@@ -73,8 +75,8 @@ def test_the_page_has_the_tables_and_the_interval_at_its_head(contents):
 
 
 def test_held_out_figures_have_intervals_of_their_own(contents):
-    spans = TEST["intervals"]
-    tables = figure_tables(replace(contents, figures={"trainval": {**TRAIN, "held_out": {"intervals": spans}}}))
+    held_out = {"classes": TEST["classes"], "intervals": TEST["intervals"]}
+    tables = figure_tables(replace(contents, figures={"trainval": {**TRAIN, "held_out": held_out}}))
     assert [(table.title, table.where) for table in tables][1:] == [
         ("Intervals", "by models that did not see the picture")
     ]

@@ -10,8 +10,8 @@ from lapsvm.report import CccpStep, ClassSummary, Curve, Example
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_not_finite_is_named_with_its_owner(value):
-    with pytest.raises(NotFiniteError, match=r"ap_area of class 'bus' must be finite \(None where undefined\), got"):
-        ClassSummary("bus", ap_area=value)
+    with pytest.raises(NotFiniteError, match=r"gap of class 'bus' must be finite \(None where undefined\), got"):
+        ClassSummary("bus", duality_gap=value)
     with pytest.raises(NotFiniteError, match=r"objective of a CCCP step must be finite"):
         CccpStep(value)
     with pytest.raises(NotFiniteError, match=r"score of example '000012' must be finite"):

@@ -5,63 +5,54 @@ from dataclasses import replace
 import pytest
 
 from lapsvm.errors import ShapeError
-from lapsvm.report import ClassSummary, Contents, class_columns, left_out_sentence, markdown_table
+from lapsvm.evaluation import MEASURES
+from lapsvm.report import ClassSummary, Contents, column_groups, left_out_sentence, markdown_table
 from lapsvm.report.tables import duration, window_counts
 
-TWO = (
-    ClassSummary(
-        "bus",
-        ap_11point=0.25,
-        ap_area=0.2,
-        image_ap=0.9,
-        npos=12,
-        corloc=0.5,
-        pointing=0.75,
-        C=10.0,
-        duality_gap=8.3e-4,
-    ),
-    ClassSummary("cat", ap_11point=0.5, ap_area=None, image_ap=0.7, npos=0, corloc=None),
-)
+TWO = (ClassSummary("bus", C=10.0, duality_gap=8.3e-4), ClassSummary("cat"))
+AP = {"ap_11point", "ap_area", "npos"}
+LOCATED = {"corloc", "pointing"}
+FIGURES = {
+    "test": {"bus": {"ap_11point": 0.25, "ap_area": 0.2, "npos": 12, "image_ap": 0.9},
+             "cat": {"ap_11point": 0.5, "ap_area": None, "npos": 0, "image_ap": 0.7}},
+    "trainval": {"bus": {"corloc": 0.5, "pointing": 0.75, "image_ap": None},
+                 "cat": {"corloc": None, "pointing": None, "image_ap": None}},
+}  # fmt: skip
 
 
-def titles(contents):
-    return [(column.group, column.title) for column in class_columns(contents)]
+def contents(summary, gone=()):
+    """Return the page of two classes, without the measures that are gone."""
+    figures = {
+        name: {"classes": {one: {key: row[key] for key in row if key not in gone} for one, row in of_set.items()},
+               "mean": {}}
+        for name, of_set in FIGURES.items()
+    }  # fmt: skip
+    return Contents(summary, TWO, figures=figures)
+
+
+def titles(found):
+    return {group.title: [column.title for column in group.columns] for group in column_groups(found)}
 
 
 def test_the_columns_of_a_run_with_boxes(make_summary):
-    assert titles(Contents(make_summary(), TWO)) == [
-        ("On test", "AP 11-point"),
-        ("On test", "AP area"),
-        ("On test", "Image AP"),
-        ("On test", "Objects"),
-        ("In-sample on trainval", "CorLoc"),
-        ("In-sample on trainval", "Pointing"),
-        ("In-sample on trainval", "Image AP"),
-        ("Training", "C"),
-        ("Training", "Duality gap"),
-        ("Training", "CCCP steps"),
-    ]
-
-
-def test_cells_have_three_decimals_and_a_dash_where_undefined(make_summary):
-    columns = {
-        column.title: column for column in class_columns(Contents(make_summary(), TWO)) if "train" not in column.group
+    assert titles(contents(make_summary())) == {
+        "On test": ["AP 11-point", "AP area", "Objects", "Image AP"],
+        "In-sample on trainval": ["CorLoc", "Pointing", "Image AP"],
+        "Training": ["C", "Duality gap", "CCCP steps"],
     }
-    assert columns["AP 11-point"].cells == ("0.250", "0.500")
-    assert columns["AP area"].cells == ("0.200", "-")
-    assert columns["Objects"].cells == ("12", "0")
-    assert columns["C"].cells == ("10", "-")
-    assert columns["Duality gap"].cells == ("8.3e-04", "-")
 
 
-def test_means_are_over_the_classes_where_a_measure_is_defined(make_summary):
-    means = {(c.group, c.title): c.mean for c in class_columns(Contents(make_summary(), TWO))}
-    assert means["On test", "AP 11-point"] == f"{(0.25 + 0.5) / 2:.3f}"
-    assert means["On test", "AP area"] == f"{0.2:.3f}"
-    assert means["In-sample on trainval", "CorLoc"] == f"{0.5:.3f}"
-    assert means["In-sample on trainval", "Pointing"] == f"{0.75:.3f}"
-    assert means["In-sample on trainval", "Image AP"] == "-"
-    assert means["On test", "Objects"] == means["Training", "C"] == ""
+def test_cells_have_three_decimals_and_a_dash_where_undefined_and_means_are_over_the_others(make_summary):
+    groups = column_groups(contents(make_summary()))
+    cells = {(group.title, one.title): (*one.cells, one.last) for group in groups for one in group.columns}
+    assert cells["On test", "AP 11-point"] == ("0.250", "0.500", "0.375")
+    assert cells["On test", "AP area"] == ("0.200", "-", "0.200")
+    assert cells["On test", "Objects"] == ("12", "0", "")
+    assert cells["In-sample on trainval", "CorLoc"] == ("0.500", "-", "0.500")
+    assert cells["In-sample on trainval", "Pointing"] == ("0.750", "-", "0.750")
+    assert cells["In-sample on trainval", "Image AP"] == ("-", "-", "-")
+    assert cells["Training", "C"] == ("10", "-", "")
+    assert cells["Training", "Duality gap"] == ("8.3e-04", "-", "")
 
 
 @pytest.mark.parametrize(
@@ -70,32 +61,25 @@ def test_means_are_over_the_classes_where_a_measure_is_defined(make_summary):
         ({}, set(), ""),
         (
             {"test_boxes": False, "train_boxes": False},
-            {"AP 11-point", "AP area", "Objects", "CorLoc", "Pointing"},
+            AP | LOCATED,
             "Detection AP and CorLoc were left out because no boxes are known.",
         ),
-        (
-            {"test_boxes": False},
-            {"AP 11-point", "AP area", "Objects"},
-            "Detection AP was left out because no boxes are known for the set test.",
-        ),
-        (
-            {"train_boxes": False},
-            {"CorLoc", "Pointing"},
-            "CorLoc was left out because no boxes are known for the set trainval.",
-        ),
+        ({"test_boxes": False}, AP, "Detection AP was left out because no boxes are known for the set test."),
+        ({"train_boxes": False}, LOCATED, "CorLoc was left out because no boxes are known for the set trainval."),
         (
             {"with_test": False, "train_boxes": False},
-            {"AP 11-point", "AP area", "Objects", "CorLoc", "Pointing"},
+            LOCATED,
             "Detection AP and CorLoc were left out because no boxes are known.",
         ),
-        ({"with_test": False}, {"AP 11-point", "AP area", "Objects"}, ""),
+        ({"with_test": False}, set(), ""),
     ],
 )
 def test_what_needs_boxes_is_left_out_with_a_sentence_where_none_are_known(make_summary, settings, gone, sentence):
-    everything = {title for _, title in titles(Contents(make_summary(), TWO))}
-    contents = Contents(make_summary(**settings), TWO)
-    assert {title for _, title in titles(contents)} == everything - gone
-    assert left_out_sentence(contents) == sentence
+    found = contents(make_summary(**settings), gone)
+    shown = {title for of_group in titles(found).values() for title in of_group}
+    assert not shown & {MEASURES[key].heading for key in gone}
+    assert ("On test" in titles(found)) is settings.get("with_test", True)
+    assert left_out_sentence(found) == sentence
 
 
 def test_markdown_is_padded_and_escaped():

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from lapsvm.detection import reliability
-from lapsvm.report import CccpStep, ClassSummary, Contents, class_columns, render_page
+from lapsvm.evaluation import MEASURES
+from lapsvm.report import CccpStep, ClassSummary, Contents, render_page
 from lapsvm.report.diagnosis import reliability_view
 from lapsvm.report.headline import class_table, headline
 
-BUS = ClassSummary(
-    "bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, pointing=0.625, train_image_ap=0.999
-)
+BUS = ClassSummary("bus")
+TEST = {"classes": {"bus": {"ap_11point": 0.25, "ap_area": 0.2, "npos": 12, "image_ap": 0.9}}, "mean": {}}
+TRAIN = {"classes": {"bus": {"corloc": 0.5, "pointing": 0.625, "image_ap": 0.999}}, "mean": {}}
 HELD_OUT = {
     "classes": {"bus": {"corloc": 0.375, "pointing": 0.5, "image_ap": 0.8125, "chance": 0.5, "ece": 0.1, "brier": 0.2}}
 }
@@ -21,15 +22,13 @@ THRESHOLD = {"score": 1.5, "probability": 0.625, "precision": 0.9, "recall": 0.2
 
 
 def contents(summary, held_out=True, **more):
-    figures = (
-        {"trainval": {"classes": {}, "mean": {}, "held_out": {**HELD_OUT, "intervals": INTERVALS}}} if held_out else {}
-    )
-    return Contents(summary, (BUS,), figures=figures, **more)
+    unseen = {"held_out": {**HELD_OUT, "intervals": INTERVALS}} if held_out else {}
+    return Contents(summary, (BUS,), figures={"test": TEST, "trainval": TRAIN | unseen}, **more)
 
 
 def facts(found):
     """The facts of boxes and of pictures as (value, where)."""
-    known = headline(found, class_columns(found))
+    known = headline(found)
     return [[(one.value, one.where) for one in part] for part in (known.boxes, known.pictures)]
 
 
@@ -38,7 +37,7 @@ UNSEEN, SEEN = "by models that did not see the picture", "of pictures that the m
 
 def test_the_headline_of_a_run_with_a_test_set_has_boxes_first(make_summary):
     boxes, pictures = facts(contents(make_summary()))
-    assert boxes == [("38 %", UNSEEN), ("50 %", UNSEEN), ("0.200", "on test")]
+    assert boxes == [("0.200", "on test"), ("38 %", UNSEEN), ("50 %", UNSEEN)]
     assert pictures == [("0.900", "on test")]
 
 
@@ -51,7 +50,7 @@ def test_the_headline_without_a_test_set_is_that_of_held_out_pictures(make_summa
     assert head.index(">Boxes</h2>") < head.index("38 %") < head.index(">Whole pictures</h2>") < head.index("0.812")
     assert "0.750 to 0.875" in head
     assert "0.999" not in head
-    assert "Pointing is the share of the same pictures in which the centre" in page
+    assert f"Pointing: {MEASURES['pointing'].sentence}." in page
     assert page.index("Held out on trainval</th>") < page.index("In-sample on trainval</th>") < page.index("0.999")
     assert "Held out on trainval, each picture by a model that did not see it: figures have seen the labels" in page
     assert "no result is measured on unseen pictures" not in page
@@ -73,42 +72,34 @@ def test_an_interval_of_a_share_is_read_as_per_cent(make_summary):
         "draws": 9,
     }
     figures = {"trainval": {"classes": {}, "mean": {}, "held_out": {**HELD_OUT, "intervals": spans}}}
-    found = Contents(make_summary(with_test=False), (BUS,), figures=figures)
-    right, pointing = headline(found, class_columns(found)).boxes
-    assert (right.words, right.interval, pointing.interval) == ("of the best boxes are right", "25 to 50 %", "")
+    right, pointing = headline(Contents(make_summary(with_test=False), (BUS,), figures=figures)).boxes
+    assert (right.measure.title, right.interval, pointing.interval) == ("CorLoc", "25 to 50 %", "")
 
 
-def test_nothing_known_of_boxes_is_said_plainly_above_what_is_known_of_pictures(make_summary):
-    bus = ClassSummary("bus", image_ap=0.914)
-    page = render_page(Contents(make_summary(test_boxes=False, train_boxes=False), (bus,)))
+def test_nothing_known_of_boxes_is_said_plainly_above_what_is_known_of_pictures(make_summary, entry_of):
+    summary = make_summary(test_boxes=False, train_boxes=False)
+    found = Contents(summary, (BUS,), figures={"test": entry_of(bus={"image_ap": 0.914})})
+    page = render_page(found)
     assert page.index("Nothing is known of the boxes yet") < page.index("0.914")
     sentence = "nothing is known of the boxes yet: look at, or mark, 20: lapsvm review --out RUN"
-    page = render_page(Contents(make_summary(test_boxes=False, train_boxes=False), (bus,), verified=(sentence,)))
+    page = render_page(replace(found, verified=(sentence,)))
     assert page.index(sentence) < page.index("0.914")
     assert "Nothing is known" not in page
 
 
-def test_right_boxes_are_explained_where_a_column_counts_them(make_summary):
-    bus = ClassSummary("bus", image_ap=0.914)
-    alone = Contents(make_summary(test_boxes=False, train_boxes=False), (bus,))
-    for found, is_explained in ((alone, False), (contents(make_summary()), True)):
-        assert ("A box is right if" in class_table(found, class_columns(found)).caption) is is_explained
-
-
 def test_each_class_has_its_boxes_first_and_what_a_person_says_before_all(make_summary):
-    cat = ClassSummary("cat", image_ap=0.5)
-    found = replace(contents(make_summary()), classes=(BUS, cat), verdicts={"bus": "2 of 20 right: 3 to 30 %"})
-    table = class_table(found, class_columns(found))
-    assert table.header == ("Judged by a person", "Boxes right", "Point at it", "AP of boxes", "Pictures (AP)")
-    assert table.caption.startswith(f"Boxes right, Point at it: {UNSEEN}. AP of boxes, Pictures (AP): on test. A box")
+    found = replace(contents(make_summary()), classes=(BUS, ClassSummary("cat")))
+    test = {"classes": {**TEST["classes"], "cat": {"image_ap": 0.5}}, "mean": {}}
+    found = replace(found, verdicts={"bus": "2 of 20 right: 3 to 30 %"}, figures={**found.figures, "test": test})
+    table = class_table(found)
+    assert table.header == ("Judged by a person", "AP area", "CorLoc", "Pointing", "Image AP")
+    assert table.caption == f"AP area, Image AP: on test. CorLoc, Pointing: {UNSEEN}."
     rows = {name: [cell.text for cell in cells] for name, cells in table.rows}
-    assert rows["bus"] == ["2 of 20 right: 3 to 30 %", "38 %", "50 %", "0.200", "0.900"]
+    assert rows["bus"] == ["2 of 20 right: 3 to 30 %", "0.200", "38 %", "50 %", "0.900"]
     assert rows["cat"] == ["nothing", "-", "-", "-", "0.500"]
-    assert [cell.text for cell in table.last] == ["", "38 %", "50 %", "0.200", "0.700"]
-    without = replace(found, verdicts={})
-    assert class_table(without, class_columns(without)).header == table.header[1:]
-    empty = Contents(make_summary(), (ClassSummary("bus"),))
-    assert class_table(empty, class_columns(empty)) is None
+    assert [cell.text for cell in table.last] == ["", "0.200", "38 %", "50 %", "0.700"]
+    assert class_table(replace(found, verdicts={})).header == table.header[1:]
+    assert class_table(Contents(make_summary(), (BUS,))) is None
 
 
 def test_words_of_the_trade_are_folded(calibrated):
@@ -129,7 +120,7 @@ def calibrated(make_summary):
 
 def test_the_reliability_of_probabilities_is_shown(calibrated):
     view = reliability_view(calibrated)
-    assert view.table.header == ("With the class", "Without", "ECE", "Brier score")
+    assert view.table.header == ("With the class", "Without", "ECE", "Brier")
     (name, cells), ((plotted, plot),) = view.table.rows[0], view.plots
     assert (name, plotted) == ("bus", "bus")
     assert [cell.text for cell in cells] == ["2", "3", "0.060", "0.107"]

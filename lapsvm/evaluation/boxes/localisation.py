@@ -11,7 +11,7 @@ docs/explanation/evaluation.md lists the conventions and the differences of othe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation.boxes.matching import TRUE_POSITIVE, Objects, OverlapRule, joined_boxes, match, truth_of
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.tables import Row, mean
+from lapsvm.evaluation.tables import CORLOC, POINTING, Row, mean
+
+_NO_WINDOWS, _NO_OVERLAPS = np.empty(0, np.intp), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,96 +34,55 @@ class ClassHits:
     image_ids : tuple of m str
         In the order of the ground truth.
     hits : ndarray of shape (m,), bool
+    windows : ndarray of shape (m,), intp
+        Index of the best window in the detections; -1 without one. Empty if no window is asked for.
+    overlaps : ndarray of shape (m,), float64
+        Largest overlap of the best window with an object, 0 without a window. Of CorLoc alone.
     """
 
     image_ids: tuple[str, ...]
     hits: NDArray[np.bool_]
+    windows: Index = field(default_factory=lambda: _NO_WINDOWS)
+    overlaps: Float64 = field(default_factory=lambda: _NO_OVERLAPS)
 
     @property
     def share(self) -> float | None:
         """Share of hits, or None without a picture with an object."""
         return float(self.hits.mean()) if len(self.hits) else None
 
-
-@dataclass(frozen=True, eq=False)
-class ClassCorLoc(ClassHits):
-    """CorLoc of one class over its m pictures with an object.
-
-    Attributes
-    ----------
-    windows : ndarray of shape (m,), intp
-        Index of the best window in the detections; -1 without one.
-    overlaps : ndarray of shape (m,), float64
-        Largest overlap of the best window with an object; 0 without a window.
-    """
-
-    windows: Index
-    overlaps: Float64
-
     @property
     def corloc(self) -> float | None:
-        """Share of hits, or None without a picture with an object."""
+        """The share under the name that it has had since the first release."""
         return self.share
 
 
 @dataclass(frozen=True, eq=False)
-class ClassPointing(ClassHits):
-    """Pointing of one class over its m pictures with an object.
+class HitsReport:
+    """Hits of all classes.
 
     Attributes
     ----------
-    windows : ndarray of shape (m,), intp
-        Index of the best window in the detections; -1 without one.
+    measure : str
+        The key of their share in tables.
+    classes : dict of class name to ClassHits
     """
 
-    windows: Index
+    measure: str
+    classes: dict[str, ClassHits]
 
     @property
-    def pointing(self) -> float | None:
-        """Share of hits, or None without a picture with an object."""
-        return self.share
-
-
-@dataclass(frozen=True, eq=False)
-class CorLocReport:
-    """CorLoc of all classes.
-
-    Attributes
-    ----------
-    classes : dict of class name to ClassCorLoc
-    """
-
-    classes: dict[str, ClassCorLoc]
+    def mean(self) -> float | None:
+        """Mean share over the classes with a picture with an object, or None without such a class."""
+        return mean(result.share for result in self.classes.values())
 
     @property
     def mean_corloc(self) -> float | None:
-        """Mean over the classes with a picture with an object, or None without such a class."""
-        return mean(result.corloc for result in self.classes.values())
+        """The mean under the name that it has had since the first release."""
+        return self.mean
 
     def rows(self) -> dict[str, Row]:
-        """Return class name -> {"corloc": value}."""
-        return {name: {"corloc": result.corloc} for name, result in self.classes.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class PointingReport:
-    """Pointing of all classes.
-
-    Attributes
-    ----------
-    classes : dict of class name to ClassPointing
-    """
-
-    classes: dict[str, ClassPointing]
-
-    @property
-    def mean_pointing(self) -> float | None:
-        """Mean over the classes with a picture with an object, or None without such a class."""
-        return mean(result.pointing for result in self.classes.values())
-
-    def rows(self) -> dict[str, Row]:
-        """Return class name -> {"pointing": value}."""
-        return {name: {"pointing": result.pointing} for name, result in self.classes.items()}
+        """Return class name -> {measure: share}."""
+        return {name: {self.measure: result.share} for name, result in self.classes.items()}
 
 
 def corloc(
@@ -132,7 +93,7 @@ def corloc(
     strict: bool = True,
     difficult: bool = True,
     plus_one: bool = True,
-) -> CorLocReport:
+) -> HitsReport:
     """Return for each class the share of pictures whose best window is on an object of the class.
 
     Only pictures with an object of the class count. The best window of a picture is the detection with the largest
@@ -153,7 +114,7 @@ def corloc(
 
     Returns
     -------
-    CorLocReport
+    HitsReport
 
     Raises
     ------
@@ -166,10 +127,10 @@ def corloc(
         objects = Objects.pack(truth_of(ground_truth, name))
         counted = objects.without_flags() if difficult else objects.easy()
         classes[name] = _class_corloc(class_detections, counted, rule, name)
-    return CorLocReport(classes)
+    return HitsReport(CORLOC, classes)
 
 
-def _class_corloc(detections: Detections, objects: Objects, rule: OverlapRule, name: str) -> ClassCorLoc:
+def _class_corloc(detections: Detections, objects: Objects, rule: OverlapRule, name: str) -> ClassHits:
     """Return the CorLoc of one class over the pictures that have one of `objects`."""
     windows = _best_windows(detections, objects, name)
     pictures = np.flatnonzero(windows >= 0)
@@ -178,12 +139,10 @@ def _class_corloc(detections: Detections, objects: Objects, rule: OverlapRule, n
     hits[pictures[order]] = matches.outcome == TRUE_POSITIVE
     overlaps[pictures[order]] = matches.overlap
     ids, counted = _with_objects(objects)
-    return ClassCorLoc(ids, hits[counted], windows[counted], overlaps[counted])
+    return ClassHits(ids, hits[counted], windows[counted], overlaps[counted])
 
 
-def pointing(
-    detections: Mapping[str, Detections], ground_truth: Mapping[str, Mapping[str, GroundTruth]]
-) -> PointingReport:
+def pointing(detections: Mapping[str, Detections], ground_truth: Mapping[str, Mapping[str, GroundTruth]]) -> HitsReport:
     """Return for each class the share of pictures whose best window has its centre in an object of the class.
 
     The pictures, their best windows and the objects are those of `corloc`; difficult objects count as any other. Boxes
@@ -198,19 +157,20 @@ def pointing(
 
     Returns
     -------
-    PointingReport
+    HitsReport
 
     Raises
     ------
     ResultsError, OptionError, InputError
         As `evaluate_voc`.
     """
-    return PointingReport(
-        {name: _class_pointing(of_class, truth_of(ground_truth, name), name) for name, of_class in detections.items()}
-    )
+    classes = {
+        name: _class_pointing(of_class, truth_of(ground_truth, name), name) for name, of_class in detections.items()
+    }
+    return HitsReport(POINTING, classes)
 
 
-def _class_pointing(detections: Detections, truth: Mapping[str, GroundTruth], name: str) -> ClassPointing:
+def _class_pointing(detections: Detections, truth: Mapping[str, GroundTruth], name: str) -> ClassHits:
     """Return the pointing of one class over the pictures that have an object."""
     objects = Objects.pack(truth)
     windows = _best_windows(detections, objects, name)
@@ -220,7 +180,7 @@ def _class_pointing(detections: Detections, truth: Mapping[str, GroundTruth], na
     hits = np.zeros(len(windows), dtype=bool)
     hits[pictures[_hold_centres(boxes, detections.boxes[windows[pictures]])]] = True
     ids, counted = _with_objects(objects)
-    return ClassPointing(ids, hits[counted], windows[counted])
+    return ClassHits(ids, hits[counted], windows[counted])
 
 
 def _hold_centres(boxes: Float64, windows: Float64) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from lapsvm.evaluation.boxes.matching import (
     truth_of,
 )
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.tables import Row, mean
+from lapsvm.evaluation.tables import AP_11POINT, AP_AREA, NPOS, Row, mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,14 @@ class ClassResult:
         """Mask (n,) of the false positives, best first."""
         return np.asarray(self.matches.outcome == FALSE_POSITIVE)
 
+    @property
+    def aps(self) -> dict[str, float | None]:
+        """The two average precisions by their keys in tables."""
+        return {AP_11POINT: self.ap_11point, AP_AREA: self.ap_area}
+
     def row(self) -> Row:
         """Return the class's row of the table: ap_11point, ap_area, npos."""
-        return {"ap_11point": self.ap_11point, "ap_area": self.ap_area, "npos": self.npos}
+        return {**self.aps, NPOS: self.npos}
 
 
 @dataclass(frozen=True, eq=False)

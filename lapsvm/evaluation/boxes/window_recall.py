@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation.tables import Row
-
-RECALL_IOUS = {"recall_50": 0.5, "recall_70": 0.7}
 
 
 def best_overlaps(
@@ -41,26 +38,3 @@ def best_overlaps(
             objects = as_boxes(truth.boxes)[~np.asarray(truth.difficult, dtype=bool)]
             overlaps[name].append(iou(objects, as_boxes(boxes)).max(axis=1, initial=0.0))
     return {name: np.concatenate(values) for name, values in overlaps.items()}
-
-
-def window_rows(overlaps: Mapping[str, Float64]) -> dict[str, Row]:
-    """Return the rows of a table of windows' figures.
-
-    Parameters
-    ----------
-    overlaps : mapping of class name to ndarray of shape (n,)
-        From `best_overlaps`.
-
-    Returns
-    -------
-    dict of class name to dict
-        "abo": the mean; "recall_50", "recall_70": the shares of objects with an overlap of at least .5 and .7. None
-        without an object. The mean of "abo" over the classes is MABO.
-    """
-    return {
-        name: {
-            "abo": float(values.mean()) if len(values) else None,
-            **{key: float((values >= least).mean()) if len(values) else None for key, least in RECALL_IOUS.items()},
-        }
-        for name, values in overlaps.items()
-    }

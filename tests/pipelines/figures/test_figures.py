@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import open_stored
-from lapsvm.pipelines.figures.draws import held_out_intervals
 from lapsvm.pipelines.figures.evaluation import evaluate_set
-from lapsvm.pipelines.figures.set_entry import Unseen, set_entry, stored_entry
+from lapsvm.pipelines.figures.held_out import Unseen
+from lapsvm.pipelines.figures.set_entry import set_entry, stored_entry
 from lapsvm.pipelines.figures.tables import _errors_line
 from lapsvm.pipelines.results.known_boxes import BoxSource
 from lapsvm.pipelines.run.folder import RunFolder
@@ -18,7 +18,7 @@ from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.boxes import iou
 from lapsvm.evaluation import Detections, Draws, corloc, detection_figures, draw_pictures, evaluate_voc
-from lapsvm.evaluation.figures import DRAWS
+from lapsvm.evaluation.figure import DRAWS
 from lapsvm.features import open_shards
 
 
@@ -82,7 +82,7 @@ def test_corloc_is_given_at_three_thresholds(finished):
     row = set_entry(run, moved, 0.9)["classes"]["six"]
     assert 1 == row["corloc_30"] > row["corloc"] > row["corloc_70"] > 0
     for key, threshold in (("corloc_30", 0.3), ("corloc", 0.5), ("corloc_70", 0.7)):
-        assert row[key] == corloc(found, evaluation.truth, threshold).classes["six"].corloc
+        assert row[key] == corloc(found, evaluation.truth, threshold).classes["six"].share
 
 
 def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finished, sets):
@@ -90,12 +90,10 @@ def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finishe
     assert set(entry["intervals"]["mean"]) == {"image_ap", "corloc", "pointing"}
     for name, row in entry["intervals"]["classes"].items():
         assert row["image_ap"]["low"] <= entry["classes"][name]["image_ap"] <= row["image_ap"]["high"]
-    unseen = Unseen.of_run(opened(finished))
-    without_boxes = held_out_intervals(
-        unseen.held_out, False, None, Draws.of(unseen.ids, 0, np.arange(len(unseen.ids)))
-    )
+    run = opened(finished)
+    without_boxes = Unseen.of_run(run).figures(None, run).to_json()["intervals"]
     assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
-    boxless = replace(evaluated(opened(finished), "trainval"), corloc=None, truth=None)
+    boxless = replace(evaluated(opened(finished), "trainval"), corloc=None, pointing=None, truth=None)
     assert "intervals" not in set_entry(opened(finished), boxless, 0.9)
 
 
@@ -136,16 +134,15 @@ def test_a_stored_entry_counts_only_for_the_same_detections(run_copy):
         assert stored_entry(run, evaluation) is None
 
 
-def test_figures_of_before_pointing_are_still_read(run_copy, command):
+def test_figures_of_before_pointing_are_computed_anew_for_the_page(run_copy, command):
     run, page = opened(run_copy), run_copy / "page" / "index.html"
     evaluation, path = evaluated(run, "trainval"), run_copy / "evaluation.json"
-    assert page.read_text().count(">Pointing</th>") == 4  # held out and in-sample, figures and intervals
+    shown = page.read_text().count(">Pointing</th>")
     stored = json.loads(path.read_text())
     path.write_text(json.dumps(without_pointing(stored)))
-    old = stored_entry(run, evaluation)
-    assert old == without_pointing(stored["sets"]["trainval"]) != stored["sets"]["trainval"]
+    assert stored_entry(run, evaluation) is None
     assert command("report", "--out", run_copy).status == 0
-    assert page.read_text().count(">Pointing</th>") == 1  # in-sample figures are those of the detections
+    assert page.read_text().count(">Pointing</th>") == shown > 3
     stored["sets"]["trainval"]["classes"]["six"]["pointing"] += 0.25
     path.write_text(json.dumps(stored))
     assert stored_entry(run, evaluation) is None

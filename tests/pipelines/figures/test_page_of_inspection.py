@@ -15,6 +15,7 @@ from PIL import Image
 
 from lapsvm import catalog
 from lapsvm.catalog import ImageRecord
+from lapsvm.evaluation.measures import Shown, shown_in
 
 
 def page_of(run):
@@ -32,7 +33,7 @@ def inspected_copy(inspected, tmp_path):
 
 def test_the_figures_of_evaluation_stand_on_the_page(inspected):
     page, sets = words(page_of(inspected)), json.loads((inspected / "evaluation.json").read_text())["sets"]
-    measures = ("image_auroc", "image_ap", "pointing", "map_pointing", "pixel_auroc", "pro")
+    measures = [measure.key for measure in shown_in(Shown.DEFECTS)]
     intervals = sets["test"]["intervals"]
 
     def cells(row, known):

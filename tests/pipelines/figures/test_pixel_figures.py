@@ -11,8 +11,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from lapsvm.catalog import open_dataset
 from lapsvm.detection import Predictor
-from lapsvm.evaluation import Draws, PixelCounts, map_peak, ranking_figures, read_results
+from lapsvm.evaluation import Draws, Figures, PixelCounts, image_auroc_draws, map_peak, read_results
 from lapsvm.evaluation.intervals import clopper_pearson
+from lapsvm.evaluation.measures import Pictures
 from lapsvm.inspection.probabilities import PictureProbabilities
 
 MEASURES = ("pixel_auroc", "pro", "map_pointing")
@@ -105,13 +106,11 @@ def test_intervals_of_any_class_are_those_of_groups_of_pictures():
     draws = Draws.of(["other", *pictures.ids], 3, np.append(99, groups))
     counts = draws.counts[:, 1:]
     values = [roc_auc_score(shown[drawn], best[drawn]) for drawn in drawn_pictures(counts) if len({*shown[drawn]}) > 1]
-    found = pictures.any_class_intervals(draws)["image_auroc"]
-    figure = ranking_figures({"image_auroc": roc_auc_score(shown, best)}, best, shown, draws.of_pictures(pictures.ids))
-    drawn = figure["image_auroc"].draws
-    assert sorted(drawn[~np.isnan(drawn)]) == pytest.approx(sorted(values))
-    assert (found["low"], found["high"]) == figure["image_auroc"].interval
-    none = PictureProbabilities(("a",), best[:, None], np.ones((60, 1)), pictures.ids)
-    assert none.any_class_intervals(draws) == {}
+    figure = Figures.of("", Pictures.TEST, {}, draws, pictures.measured).any_class["image_auroc"]
+    assert figure.value == pytest.approx(roc_auc_score(shown, best))
+    assert sorted(figure.draws[~np.isnan(figure.draws)]) == pytest.approx(sorted(values))
+    np.testing.assert_array_equal(figure.draws, image_auroc_draws(best, shown, counts))
+    assert PictureProbabilities(("a",), best[:, None], np.ones((60, 1)), pictures.ids).measured is None
 
 
 def drawn_pictures(counts):

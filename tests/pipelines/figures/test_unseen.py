@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.figures.set_entry import Unseen
+from lapsvm.pipelines.figures.held_out import Unseen
 from lapsvm.pipelines.products.held_out import HeldOut, read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 
@@ -25,8 +25,8 @@ def test_the_held_out_figures_are_those_of_the_scores(finished, digits):
         held_out = read_held_out(RunFolder(finished), name)
         reliability = Detector.load(finished / "models" / f"{name}.safetensors").calibration.reliability
         assert row == {
-            "corloc": held_out.corloc(name, truth[name]).corloc,
-            "pointing": held_out.pointing(name, truth[name]).pointing,
+            "corloc": held_out.corloc(name, truth[name]).share,
+            "pointing": held_out.pointing(name, truth[name]).share,
             "image_ap": held_out.image_ap,
             "chance": (held_out.y > 0).mean(),
             "ece": reliability.ece,

@@ -169,7 +169,7 @@ def test_only_evaluation_opens_attached_boxes():
     }
     assert asking["known_boxes("] == {
         "results/known_boxes",
-        "results/evaluation",
+        "figures/evaluation",
         "compare/runs",
         "commands/exporting/onnx_detector",
     }
