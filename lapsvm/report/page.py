@@ -1,6 +1,7 @@
 """The result page: one self-contained HTML file without network access and scripts."""
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,8 +99,9 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
     return printable(rendered)
 
 
+@cache
 def _environment() -> "Environment":
-    """Return the template environment of this package, with automatic escaping."""
+    """Return the template environment of this package, with automatic escaping; it compiles each template once."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 

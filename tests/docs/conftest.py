@@ -10,19 +10,10 @@ from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.settings.recipes import BEST
 from PIL import Image
 
-FAST = [
-    "--classes",
-    "six,three",
-    "--extractor",
-    "hog",
-    "--windows",
-    "grid",
-    "--max-windows",
-    "30",
-    "--C",
-    "1",
-    "--quiet",
-]
+from ..twins.networks import onnx_network
+
+FEW = ["--classes", "six,three", "--windows", "grid", "--max-windows", "30"]
+FAST = [*FEW, "--extractor", "hog", "--C", "1", "--quiet"]
 
 
 def draw_photograph(path: Path, rng: np.random.Generator, brightness: int | None) -> None:
@@ -35,62 +26,31 @@ def draw_photograph(path: Path, rng: np.random.Generator, brightness: int | None
     Image.fromarray(pixels).save(path)
 
 
-def write_network(path: Path) -> None:
-    """Write an ONNX network with one convolution, from (1, 3, h, w) to (1, 8, h / 16, w / 16)."""
-    import onnx
+def write_networks(folder: Path) -> None:
+    """Write a convolution to (1, 8, h / 16, w / 16), a transformer, and a map of how far pixels are from the mean.
 
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
-    kernel = np.random.default_rng(0).normal(size=(8, 3, 16, 16)).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[16, 16], strides=[16, 16])],
-        "tiny",
-        [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
-        [helper.make_tensor_value_info("map", single, [1, 8, "rows", "columns"])],
-        [onnx.numpy_helper.from_array(kernel, "kernel")],
+    The transformer gives a class token and means of patches of 14 x 14 pixels, 8 channels.
+    """
+    kernels = {side: np.random.default_rng(0).normal(size=(8, 3, side, side)).astype(np.float32) for side in (14, 16)}
+    picture, tokens = {"picture": [1, 3, "h", "w"]}, {"tokens": [1, "n", 8]}
+    (folder / "network.onnx").write_bytes(
+        onnx_network(
+            [("Conv", "picture kernel", "map", {"strides": [16, 16]})],
+            picture,
+            {"map": [1, 8, "rows", "columns"]},
+            {"kernel": kernels[16]},
+        )
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
-
-
-def write_transformer(path: Path) -> None:
-    """Write an ONNX network whose output is a class token and the means of patches of 14 x 14 pixels, 8 channels."""
-    import onnx
-
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
-    kernel = np.random.default_rng(0).normal(size=(8, 3, 14, 14)).astype(np.float32)
-    arrays = {"kernel": kernel, "shape": np.array([0, 8, -1]), "class": np.zeros((1, 1, 8), np.float32)}
-    graph = helper.make_graph(
-        [
-            helper.make_node("Conv", ["picture", "kernel"], ["grid"], kernel_shape=[14, 14], strides=[14, 14]),
-            helper.make_node("Reshape", ["grid", "shape"], ["flat"]),
-            helper.make_node("Transpose", ["flat"], ["patches"], perm=[0, 2, 1]),
-            helper.make_node("Concat", ["class", "patches"], ["tokens"], axis=1),
-        ],
-        "tiny",
-        [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
-        [helper.make_tensor_value_info("tokens", single, [1, "n", 8])],
-        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
-
-
-def write_saliency(path: Path) -> None:
-    """Write an ONNX network whose map (1, 1, h, w) is how far each pixel of (1, 3, h, w) is from the normal colours."""
-    import onnx
-
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [
-            helper.make_node("Abs", ["picture"], ["distance"]),
-            helper.make_node("ReduceMean", ["distance"], ["map"], axes=[1], keepdims=1),
-        ],
-        "tiny",
-        [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
-        [helper.make_tensor_value_info("map", single, [1, 1, "h", "w"])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
+    nodes = [
+        ("Conv", "picture kernel", "grid", {"strides": [14, 14]}),
+        ("Reshape", "grid shape", "flat", {}),
+        ("Transpose", "flat", "patches", {"perm": [0, 2, 1]}),
+        ("Concat", "class patches", "tokens", {"axis": 1}),
+    ]
+    arrays = {"kernel": kernels[14], "shape": np.array([0, 8, -1]), "class": np.zeros((1, 1, 8), np.float32)}
+    (folder / "transformer.onnx").write_bytes(onnx_network(nodes, picture, tokens, arrays))
+    nodes = [("Abs", "picture", "distance", {}), ("ReduceMean", "distance", "map", {"axes": [1], "keepdims": 1})]
+    (folder / "saliency.onnx").write_bytes(onnx_network(nodes, picture, {"map": [1, 1, "h", "w"]}, {}))
 
 
 def write_features(folder: Path, voc: Path) -> None:
@@ -130,9 +90,7 @@ def inputs(tmp_path_factory) -> Path:
         for number in range(4):
             draw_photograph(folder / "pictures" / name / f"{number}.jpg", rng, brightness)
     draw_photograph(folder / "photo.jpg", rng, 250)
-    write_network(folder / "network.onnx")
-    write_transformer(folder / "transformer.onnx")
-    write_saliency(folder / "saliency.onnx")
+    write_networks(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_digits("VOC2007", seed=3, n_train=16, n_test=10)

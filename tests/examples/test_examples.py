@@ -21,6 +21,8 @@ from lapsvm.detection.onnx_file.content import NetworkPass
 from lapsvm.detection.onnx_file.pooling import MapWeights
 from lapsvm.settings import DetectSettings
 
+from ..twins.networks import onnx_network
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FAST = ["--windows", "grid", "--max-windows", "30", "--sizes", "160", "--C", "1", "--quiet"]
 
@@ -249,22 +251,16 @@ def test_a_cross_encoder_learns_to_rank_its_documents():
 @pytest.fixture
 def exported(tmp_path):
     """Detectors for two classes, the first calibrated, as a file for ONNX Runtime."""
-    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-    weights = onnx.numpy_helper.from_array(np.full((4, 3, 32, 32), 1e-3, np.float32), "kernel")
-    picture, found = (
-        onnx.helper.make_tensor_value_info(name, 1, shape)
-        for name, shape in (("picture", [1, 3, "h", "w"]), ("map", [1, 4, "r", "c"]))
-    )
-    node = onnx.helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[32, 32], strides=[32, 32])
-    graph = onnx.helper.make_graph([node], "tiny", [picture], [found], [weights])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    nodes = [("Conv", "picture kernel", "map", {"strides": [32, 32]})]
+    arrays = {"kernel": np.full((4, 3, 32, 32), 1e-3, np.float32)}
+    network = onnx_network(nodes, {"picture": [1, 3, "h", "w"]}, {"map": [1, 4, "r", "c"]}, arrays)
     passes = (NetworkPass(64, 32, "rgb", (127.5,) * 3, (0.01,) * 3, {"map": MapWeights(np.ones((4, 2)), None, True)}),)
     detectors = [
         Detector("square", np.ones(4), 0.0, calibration=Calibration(1.5, -2.0)), Detector("plain", np.ones(4), 0.1)
     ]  # fmt: skip
     content = FileContent(detectors, [DetectSettings(max_detections=5)] * 2, passes, 2048, 0.9)
-    file = detector_file(content, model.SerializeToString(), "tiny", {"classes": '["square", "plain"]'})
+    file = detector_file(content, network, "tiny", {"classes": '["square", "plain"]'})
     (tmp_path / "detector.onnx").write_bytes(file)
     return tmp_path / "detector.onnx"
 

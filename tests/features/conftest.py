@@ -1,9 +1,12 @@
 """Networks small enough that their features are a formula: written as ONNX files, and made by factories for torch."""
 
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
+
+from ..twins.networks import cells, onnx_network
 
 FACTORIES = """
 import torch
@@ -95,32 +98,19 @@ def _write_network(path, weights=None, *, relu=False, size=("h", "w"), channels=
 
     `also` names more outputs (copies of the map), `flat` replaces every output by its mean over the map.
     """
-    import onnx
-
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
     weights = np.eye(channels) if weights is None else np.asarray(weights, float)
-    kernel = np.broadcast_to(weights[:, :, None, None], (*weights.shape, 32, 32)) / 32**2
-    nodes = [helper.make_node("Conv", ["picture0", "kernel"], ["sums"], kernel_shape=[32, 32], strides=[32, 32])]
-    last = "sums"
+    nodes, last = [("Conv", "picture0 kernel", "sums", {"strides": [32, 32]})], "sums"
     if relu:
-        nodes.append(helper.make_node("Relu", ["sums"], ["positive"]))
+        nodes.append(("Relu", last, "positive", {}))
         last = "positive"
     if flat:
-        nodes.append(helper.make_node("ReduceMean", [last], ["flat"], axes=[2, 3], keepdims=0))
+        nodes.append(("ReduceMean", last, "flat", {"axes": [2, 3], "keepdims": 0}))
         last = "flat"
-    outputs = ["map", *also]
-    nodes += [helper.make_node("Identity", [last], [name]) for name in outputs]
+    nodes += [("Identity", last, name, {}) for name in ("map", *also)]
     shape = [1, len(weights)] if flat else [1, len(weights), "rows", "columns"]
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [helper.make_tensor_value_info(f"picture{i}", single, [1, channels, *size]) for i in range(inputs)],
-        [helper.make_tensor_value_info(name, single, shape) for name in outputs],
-        [onnx.numpy_helper.from_array(kernel.astype(np.float32), "kernel")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
+    taken = {f"picture{i}": [1, channels, *size] for i in range(inputs)}
+    made = dict.fromkeys(("map", *also), shape)
+    path.write_bytes(onnx_network(nodes, taken, made, {"kernel": cells(weights, 32)}))
     return path
 
 
@@ -129,33 +119,17 @@ def _write_transformer(path, weights, *, patch=14, prefix=1, size=("h", "w"), al
 
     The tokens before the grid are far from every mean. `also` names copies of the output.
     """
-    import onnx
-
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
-    weights = np.asarray(weights, float)
-    kernel = np.broadcast_to(weights[:, :, None, None], (*weights.shape, patch, patch)) / patch**2
-    arrays = {
-        "kernel": kernel.astype(np.float32),
-        "shape": np.array([0, len(weights), -1]),
-        "before": np.full((1, prefix, len(weights)), 1e6, np.float32),
-    }
+    before = np.full((1, prefix, len(weights)), 1e6, np.float32)
     nodes = [
-        helper.make_node("Conv", ["picture", "kernel"], ["sums"], kernel_shape=[patch] * 2, strides=[patch] * 2),
-        helper.make_node("Reshape", ["sums", "shape"], ["flat"]),
-        helper.make_node("Transpose", ["flat"], ["grid"], perm=[0, 2, 1]),
-        helper.make_node("Concat", ["before", "grid"], ["all"], axis=1),
-        *(helper.make_node("Identity", ["all"], [name]) for name in ("tokens", *also)),
+        ("Conv", "picture kernel", "sums", {"strides": [patch] * 2}),
+        ("Reshape", "sums shape", "flat", {}),
+        ("Transpose", "flat", "grid", {"perm": [0, 2, 1]}),
+        ("Concat", "before grid", "all", {"axis": 1}),
+        *(("Identity", "all", name, {}) for name in ("tokens", *also)),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "transformer",
-        [helper.make_tensor_value_info("picture", single, [batch, 3, *size])],
-        [helper.make_tensor_value_info(name, single, [batch, "n", len(weights)]) for name in ("tokens", *also)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
+    arrays = {"kernel": cells(weights, patch), "shape": np.array([0, len(weights), -1]), "before": before}
+    made = {name: [batch, "n", len(weights)] for name in ("tokens", *also)}
+    path.write_bytes(onnx_network(nodes, {"picture": [batch, 3, *size]}, made, arrays))
     return path
 
 
@@ -174,13 +148,24 @@ def write_network():
 
 
 @pytest.fixture
-def nets(tmp_path, monkeypatch):
-    """The module of tiny factories, importable as `tiny_nets`; the test is skipped where torch is not installed."""
+def importable(tmp_path, monkeypatch):
+    """Write a module and import it, for this test; the test is skipped where torch is not installed."""
     pytest.importorskip("torch", reason="torch is not installed")
-    (tmp_path / "tiny_nets.py").write_text(FACTORIES)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "tiny_nets", raising=False)
-    import tiny_nets
+    names = []
 
-    yield tiny_nets
-    sys.modules.pop("tiny_nets", None)
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        names.append(name)
+        return import_module(name)
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def nets(importable):
+    """The module of tiny factories, importable as `tiny_nets`."""
+    return importable("tiny_nets", FACTORIES)

@@ -5,6 +5,8 @@ import pytest
 
 from lapsvm.objectness import open_objectness, saliency_installed
 
+from ..twins.networks import onnx_network
+
 
 def _write_saliency(
     path, weights=((1, 0, 0),), *, bias=0.0, size=("h", "w"), declared=True, outputs=("map",), flat=False, inside=None,
@@ -15,30 +17,20 @@ def _write_saliency(
     `outputs` names the map and then maps of the opposite sign; `flat` replaces them by their means, `inside` is the
     shape of zeros that are added to the map, and without `declared` the file says nothing of their shapes.
     """
-    import onnx
-
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
     kernel = np.asarray(weights, np.float32)[:, :, None, None]
     arrays = {"kernel": kernel, "bias": np.full(len(kernel), bias, np.float32)}
-    nodes, last = [helper.make_node("Conv", ["picture0", "kernel", "bias"], ["sums"])], "sums"
+    nodes, last = [("Conv", "picture0 kernel bias", "sums", {})], "sums"
     if inside is not None:
         arrays["zeros"] = np.zeros(inside, np.float32)
-        nodes.append(helper.make_node("Add", [last, "zeros"], ["added"]))
+        nodes.append(("Add", f"{last} zeros", "added", {}))
         last = "added"
     if flat:
-        nodes.append(helper.make_node("ReduceMean", [last], ["mean"], axes=[2, 3], keepdims=0))
+        nodes.append(("ReduceMean", last, "mean", {"axes": [2, 3], "keepdims": 0}))
         last = "mean"
-    nodes += [helper.make_node("Neg" if place else "Identity", [last], [name]) for place, name in enumerate(outputs)]
+    nodes += [("Neg" if place else "Identity", last, name, {}) for place, name in enumerate(outputs)]
     shape = None if not declared else [1, len(kernel)] if flat else [1, len(kernel), *size]
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [helper.make_tensor_value_info(f"picture{place}", single, [1, 3, *size]) for place in range(inputs)],
-        [helper.make_tensor_value_info(name, single, shape) for name in outputs],
-        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
+    taken = {f"picture{place}": [1, 3, *size] for place in range(inputs)}
+    path.write_bytes(onnx_network(nodes, taken, dict.fromkeys(outputs, shape), arrays))
     return path
 
 

@@ -6,6 +6,8 @@ import pytest
 from lapsvm.detection.onnx_file.assembly import OPSET
 from lapsvm.detection.onnx_file.graph import Graph
 
+from ...twins.networks import onnx_network
+
 
 @pytest.fixture
 def run_graph():
@@ -41,28 +43,18 @@ def run_graph():
 @pytest.fixture
 def write_network():
     """A function that gives an ONNX network with maps of strides 16 and 32 for pictures of any size."""
-    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
 
     def write(opset=13, seed=0):
         rng = np.random.default_rng(seed)
-        kernels = [
-            onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32) / 10, name)
-            for name, shape in (("first", (6, 3, 16, 16)), ("second", (9, 6, 2, 2)))
-        ]
+        shapes = {"first": (6, 3, 16, 16), "second": (9, 6, 2, 2)}
         nodes = [
-            helper.make_node("Conv", ["picture", "first"], ["fine"], kernel_shape=[16, 16], strides=[16, 16]),
-            helper.make_node("Relu", ["fine"], ["fine_relu"]),
-            helper.make_node("Conv", ["fine_relu", "second"], ["sums"], kernel_shape=[2, 2], strides=[2, 2]),
-            helper.make_node("Relu", ["sums"], ["coarse"]),
+            ("Conv", "picture first", "fine", {"strides": [16, 16]}),
+            ("Relu", "fine", "fine_relu", {}),
+            ("Conv", "fine_relu second", "sums", {"strides": [2, 2]}),
+            ("Relu", "sums", "coarse", {}),
         ]
-        picture = helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])
-        maps = [
-            helper.make_tensor_value_info(name, single, [1, channels, f"{name}_r", f"{name}_c"])
-            for name, channels in (("fine", 6), ("coarse", 9))
-        ]
-        graph = helper.make_graph(nodes, "tiny", [picture], maps, kernels)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-        return model.SerializeToString()
+        maps = {"fine": [1, 6, "fine_r", "fine_c"], "coarse": [1, 9, "coarse_r", "coarse_c"]}
+        arrays = {name: rng.normal(size=shape).astype(np.float32) / 10 for name, shape in shapes.items()}
+        return onnx_network(nodes, {"picture": [1, 3, "h", "w"]}, maps, arrays, opset)
 
     return write

@@ -12,6 +12,8 @@ from lapsvm.errors import DataError, ImageError
 from lapsvm.features import open_extractor
 from lapsvm.settings import DetectSettings
 
+from ...twins.networks import onnx_network
+
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 PICTURES = [np.random.default_rng(seed).integers(0, 256, (90, 120, 3), dtype=np.uint8) for seed in range(4)]
@@ -19,21 +21,18 @@ PICTURES = [np.random.default_rng(seed).integers(0, 256, (90, 120, 3), dtype=np.
 
 def deep_network(channels=12, layers=6):
     """Return a network of convolutions with a map of stride 8, and a second map that nothing needs."""
-    rng, helper = np.random.default_rng(0), onnx.helper
-    nodes, weights, before, depth = [], [], "picture", 3
+    rng, nodes, arrays, before, depth = np.random.default_rng(0), [], {}, "picture", 3
     for number in range(layers):
-        kernel = (rng.normal(size=(channels, depth, 3, 3)) / np.sqrt(9 * depth)).astype(np.float32)
-        weights.append(onnx.numpy_helper.from_array(kernel, f"kernel{number}"))
+        kernel = rng.normal(size=(channels, depth, 3, 3)) / np.sqrt(9 * depth)
+        arrays[f"kernel{number}"] = kernel.astype(np.float32)
         strides = [2, 2] if number < 3 else [1, 1]
         nodes += [
-            helper.make_node("Conv", [before, f"kernel{number}"], [f"sums{number}"], pads=[1] * 4, strides=strides),
-            helper.make_node("Relu", [f"sums{number}"], [f"map{number}"]),
+            ("Conv", f"{before} kernel{number}", f"sums{number}", {"pads": [1] * 4, "strides": strides}),
+            ("Relu", f"sums{number}", f"map{number}", {}),
         ]
         before, depth = f"map{number}", channels
-    picture = helper.make_tensor_value_info("picture", 1, [1, 3, "h", "w"])
-    maps = [helper.make_tensor_value_info(name, 1, [1, channels, "r", "c"]) for name in (before, "map2")]
-    graph = helper.make_graph(nodes, "deep", [picture], maps, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    maps = {name: [1, channels, "r", "c"] for name in (before, "map2")}
+    return onnx_network(nodes, {"picture": [1, 3, "h", "w"]}, maps, arrays)
 
 
 @pytest.fixture

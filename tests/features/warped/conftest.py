@@ -1,7 +1,5 @@
 """A network like AlexNet, small enough for every test."""
 
-import sys
-
 import pytest
 
 FACTORY = """
@@ -55,13 +53,6 @@ def square_alone():
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
-    """The module of tiny factories, importable as `tiny_alexnet`; the test is skipped where torch is not installed."""
-    pytest.importorskip("torch", reason="torch is not installed")
-    (tmp_path / "tiny_alexnet.py").write_text(FACTORY)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "tiny_alexnet", raising=False)
-    import tiny_alexnet
-
-    yield tiny_alexnet
-    sys.modules.pop("tiny_alexnet", None)
+def tiny(importable):
+    """The module of tiny factories, importable as `tiny_alexnet`."""
+    return importable("tiny_alexnet", FACTORY)

@@ -1,12 +1,16 @@
 """`lapsvm export --format onnx`: the detectors of a run as one file."""
 
+import io
 import json
 import shutil
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.exporting import onnx_detector
 from lapsvm.pipelines.commands.exporting.onnx_comparison import Compared, summary
 from lapsvm.pipelines.commands.exporting.onnx_precision import precision_figures, precision_lines
 from lapsvm.pipelines.commands.exporting.shown_pictures import telling
@@ -18,25 +22,23 @@ from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import OnnxDetector
 from lapsvm.errors import DataError, ImageError
 
+from ...twins.networks import onnx_network
+
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+
+BOX = np.array([[0.0, 0, 10, 10]])
+KNOWN = SimpleNamespace(pictures={"one"}, truth={"cat": {"one": GroundTruth(BOX, np.zeros(1, bool))}})
 
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """A network with a map of colours in cells of 16 pixels."""
-    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
     kernel = np.random.default_rng(0).normal(size=(8, 3, 16, 16)).astype(np.float32) / 50
-    nodes = [
-        helper.make_node("Conv", ["picture", "kernel"], ["sums"], kernel_shape=[16, 16], strides=[16, 16]),
-        helper.make_node("Relu", ["sums"], ["map"]),
-    ]
-    picture = helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])
-    found = helper.make_tensor_value_info("map", single, [1, 8, "r", "c"])
-    graph = helper.make_graph(nodes, "tiny", [picture], [found], [onnx.numpy_helper.from_array(kernel, "kernel")])
+    nodes = [("Conv", "picture kernel", "sums", {"strides": [16, 16]}), ("Relu", "sums", "map", {})]
+    taken, made = {"picture": [1, 3, "h", "w"]}, {"map": [1, 8, "r", "c"]}
     path = tmp_path_factory.mktemp("network") / "tiny.onnx"
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
+    path.write_bytes(onnx_network(nodes, taken, made, {"kernel": kernel}))
     return path
 
 
@@ -44,13 +46,8 @@ def network(tmp_path_factory):
 def of_network(network, digits, fast_network, tmp_path_factory):
     """A run on the network's features with all that recipe best does to scores."""
     run = tmp_path_factory.mktemp("onnx run") / "run"
-    chosen = {
-        "features.store_context": "true",
-        "features.contrast": ".5",
-        "detect.demotion": "1",
-        "train.candidates": "5",
-    }
-    chosen |= {"detect.score_smoothing": ".5", "detect.box_voting": ".7"}
+    chosen = {"features.store_context": "true", "features.contrast": ".5", "train.candidates": "5"}
+    chosen |= {"detect.demotion": "1", "detect.score_smoothing": ".5", "detect.box_voting": ".7"}
     more = ["--C", "1", "--pca", "6", "--quiet"]
     more += [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
     with pytest.raises(SystemExit) as end:
@@ -60,21 +57,37 @@ def of_network(network, digits, fast_network, tmp_path_factory):
     return run
 
 
-def test_the_file_is_compared_and_written(command, of_network, digits, tmp_path):
-    to = tmp_path / "detector.onnx"
-    result = command("export", "--out", of_network, "--format", "onnx", "--to", to)
-    assert result.status == 0, result.err
-    assert "scores of given windows: largest difference" in result.err + result.out
-    assert "own windows: VOC AP" in result.err + result.out
-    assert [path.name for path in tmp_path.iterdir()] == ["detector.onnx"]
-    detector = OnnxDetector(to.read_bytes())
+@pytest.fixture(scope="module")
+def exported(of_network, tmp_path_factory):
+    """The file of each precision, compared with the run, and what the command said; made once."""
+
+    @cache
+    def export(precision):
+        to, out, err = tmp_path_factory.mktemp(precision) / "detector.onnx", io.StringIO(), io.StringIO()
+        line = ["export", "--out", of_network, "--format", "onnx", "--to", to, "--precision", precision, "--json"]
+        with pytest.raises(SystemExit) as end, redirect_stdout(out), redirect_stderr(err):
+            main([str(word) for word in line])
+        assert end.value.code == 0, err.getvalue()
+        return SimpleNamespace(to=to, figures=json.loads(out.getvalue())["figures"], err=err.getvalue())
+
+    return export
+
+
+def test_the_file_is_compared_and_written(exported, digits):
+    result = exported("float32")
+    assert "scores of given windows: largest difference" in result.err
+    assert "own windows: VOC AP" in result.err
+    assert [path.name for path in result.to.parent.iterdir()] == ["detector.onnx"]
+    detector = OnnxDetector(result.to.read_bytes())
     assert json.loads(detector.metadata["classes"]) == ["six", "three"]
     assert detector.metadata["network"] == "tiny.onnx"
     pixels = read_image(open_dataset("voc", digits).records("test")[0].path)
     assert all(len(scores) for _, scores in detector.detect(pixels))
 
 
-def test_a_file_that_takes_all_inputs_scores_the_windows_of_the_run(command, of_network, digits, tmp_path):
+def test_a_file_that_takes_all_inputs_scores_the_windows_of_the_run(command, of_network, digits, tmp_path, monkeypatch):
+    for name, pictures in (("COMPARED", 4), ("EQUAL", 2)):
+        monkeypatch.setattr(onnx_detector, name, pictures)
     to = tmp_path / "detector.onnx"
     assert command("export", "--out", of_network, "--format", "onnx", "--to", to, "--inputs", "all").status == 0
     pixels = read_image(open_dataset("voc", digits).records("test")[0].path)
@@ -93,47 +106,41 @@ def test_a_warning_of_the_extractor_is_a_sentence(command, of_network, tmp_path,
 
     opened = Predictor.open
     monkeypatch.setattr(Predictor, "open", warning)
-    result = command("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "detector.onnx")
+    to = tmp_path / "detector.onnx"
+    result = command("export", "--out", of_network, "--format", "onnx", "--to", to, "--no-comparison")
     assert result.status == 0
     assert result.err.splitlines()[0] == "network slow takes long."
 
 
-def test_inputs_are_those_of_the_format_onnx(refused, of_network, tmp_path):
-    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--inputs", "all")
-    assert "option --inputs is for the format onnx, got the format coco" in said
-    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--precision", "int8")
-    assert "option --precision is for the format onnx, got the format coco" in said
-    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", "--no-comparison")
-    assert "option --no-comparison is for the format onnx, got the format coco" in said
-    said = refused(
-        "export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", "--inputs", "windows"
-    )
-    assert "option --inputs must be one of picture, all" in said
+@pytest.mark.parametrize("more", [["--inputs", "all"], ["--precision", "int8"], ["--no-comparison"]])
+def test_options_of_the_format_onnx_are_refused_of_others(refused, of_network, tmp_path, more):
+    said = refused("export", "--out", of_network, "--format", "coco", "--to", tmp_path / "a", *more)
+    assert f"option {more[0]} is for the format onnx, got the format coco" in said
 
 
-def test_a_file_in_int8_says_what_it_costs(command, of_network, tmp_path):
-    to = tmp_path / "detector.onnx"
-    result = command("export", "--out", of_network, "--format", "onnx", "--to", to, "--precision", "int8", "--json")
-    assert result.status == 0, result.err
-    said, figures = result.err, json.loads(result.out)["figures"]["precision"]
+def test_a_file_in_int8_says_what_it_costs(exported):
+    result = exported("int8")
+    figures = result.figures["precision"]
     assert figures.keys() == {"milliseconds", "megabytes", "voc_ap"}
-    assert figures["megabytes"]["int8"] == to.stat().st_size / 1e6
-    assert "int8: the ranges between the network's layers are measured on 12 training pictures" in said
-    assert "ms a picture beside" in said
-    assert "int8: VOC AP" in said
-    assert OnnxDetector(to.read_bytes()).metadata["precision"] == "int8"
+    assert figures["megabytes"]["int8"] == result.to.stat().st_size / 1e6
+    assert "int8: the ranges between the network's layers are measured on 12 training pictures" in result.err
+    assert "ms a picture beside" in result.err
+    assert "int8: VOC AP" in result.err
+    assert OnnxDetector(result.to.read_bytes()).metadata["precision"] == "int8"
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_file_without_comparison_is_that_with_one(command, of_network, tmp_path, monkeypatch, precision):
-    export = ["export", "--out", of_network, "--format", "onnx", "--precision", precision, "--to"]
-    assert command(*export, tmp_path / "compared.onnx", "--quiet").status == 0
+def test_a_file_made_again_without_comparison_has_the_same_bytes(
+    command, exported, of_network, tmp_path, monkeypatch, precision
+):
+    compared = exported(precision).to.read_bytes()
     monkeypatch.setattr(OnnxDetector, "detect", None)
-    result = command(*export, tmp_path / "a.onnx", "--no-comparison", "--json")
+    more = ["--precision", precision, "--no-comparison", "--json"]
+    result = command("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", *more)
     assert result.status == 0, result.err
     assert json.loads(result.out)["figures"] == {"classes": ["six", "three"], "compared": []}
     assert "the file is not compared with the run (--no-comparison)" in result.err
-    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "compared.onnx").read_bytes()
+    assert (tmp_path / "a.onnx").read_bytes() == compared
 
 
 ODD = {
@@ -181,18 +188,8 @@ def test_a_run_of_odd_pictures_becomes_a_file_in_int8(command, network, odd_reco
     run = ["run", "--data", "folder", "--root", tmp_path / "data", "--out", tmp_path / "RUN", "--skip-bad", "--quiet"]
     more = ["--extractor", f"onnx:{network}?size=96", "--recipe", "plain", "--windows", "grid", "--max-windows", "20"]
     assert command(*run, *more, "--C", "1").status == 0
-    export = [
-        "export",
-        "--out",
-        tmp_path / "RUN",
-        "--format",
-        "onnx",
-        "--precision",
-        "int8",
-        "--to",
-        tmp_path / "a.onnx",
-    ]
-    result = command(*export)
+    export = ["export", "--out", tmp_path / "RUN", "--format", "onnx", "--precision", "int8"]
+    result = command(*export, "--to", tmp_path / "a.onnx", "--no-comparison")
     assert result.status == 0, result.err
     assert "measured on 9 training pictures" in result.err
     detector = OnnxDetector((tmp_path / "a.onnx").read_bytes())
@@ -211,20 +208,10 @@ def test_int8_that_finds_something_else_is_advised_against(agreeing, differing, 
 
 
 def test_int8_that_loses_average_precision_is_advised_against():
-    truth = {"cat": {"one": GroundTruth(np.array([[0.0, 0, 10, 10]]), np.zeros(1, bool))}}
-    known, timed = SimpleNamespace(pictures={"one"}, truth=truth), [SimpleNamespace(milliseconds=1.0)] * 2
+    timed = [SimpleNamespace(milliseconds=1.0)] * 2
     for pictures, end in ((compared(1, 0), "of float32 in 1 pictures"), (compared(0, 1), "without --precision int8")):
-        figures = precision_figures(pictures, timed, (1, 1), ["cat"], known)
+        figures = precision_figures(pictures, timed, (1, 1), ["cat"], KNOWN)
         assert list(precision_lines(figures, len(pictures)))[1].endswith(end)
-
-
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_the_same_run_gives_the_same_bytes(command, of_network, tmp_path, precision):
-    files = [tmp_path / name for name in ("a.onnx", "b.onnx")]
-    for path in files:
-        more = ["--to", path, "--quiet", "--precision", precision]
-        assert command("export", "--out", of_network, "--format", "onnx", *more).status == 0
-    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_a_file_with_other_scores_is_not_written(refused, of_network, tmp_path, monkeypatch):
@@ -237,7 +224,7 @@ def test_a_file_with_other_scores_is_not_written(refused, of_network, tmp_path, 
 
 def compared(agreeing, differing, label=1):
     """Return pictures of a class in which the best boxes of both agree, and some in which they do not."""
-    box, other = np.array([[0.0, 0, 10, 10]]), np.array([[50.0, 0, 60, 10]])
+    box, other = BOX, BOX + np.array([50, 0, 50, 0])
     record = SimpleNamespace(id="one", labels={"cat": label})
     pair = [(box, np.ones(1))]
     return [Compared(record, pair, [(where, np.ones(1))], 0.0) for where in [box] * agreeing + [other] * differing]
@@ -252,40 +239,36 @@ def test_own_windows_that_find_something_else_are_advised_against(agreeing, diff
 
 
 def test_a_lower_average_precision_of_own_windows_comes_with_advice():
-    boxes = np.array([[0.0, 0, 10, 10]])
-    truth = {"cat": {"one": GroundTruth(boxes, np.zeros(1, bool))}}
-    known = SimpleNamespace(pictures={"one"}, truth=truth)
-    for compared_with, end in ((compared(1, 0), "VOC AP 1.000 beside 1.000 of predict"),
-                               (compared(0, 1), "give the file the windows of Predictor.propose")):  # fmt: skip
-        lines = list(summary(compared_with, ["cat"], known))
+    advised = "give the file the windows of Predictor.propose"
+    for pictures, end in ((compared(1, 0), "VOC AP 1.000 beside 1.000 of predict"), (compared(0, 1), advised)):
+        lines = list(summary(pictures, ["cat"], KNOWN))
         assert len(lines) == 2
         assert lines[1].endswith(end)
 
 
-@pytest.mark.parametrize("more", [["--per-class", "2"], ["--threshold", ".5"], ["--labelled-only"], ["--copy"]])
-def test_options_of_annotations_are_refused(refused, of_network, tmp_path, more):
-    said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", *more)
-    assert f"option {more[0]} chooses boxes of annotations" in said
+REFUSED = {
+    "a.onnx --per-class 2": "option --per-class chooses boxes of annotations",
+    "a.onnx --threshold .5": "option --threshold chooses boxes of annotations",
+    "a.onnx --labelled-only": "option --labelled-only chooses boxes of annotations",
+    "a.onnx --copy": "option --copy chooses boxes of annotations",
+    "a.onnx --inputs windows": "option --inputs must be one of picture, all",
+    "a.onnx --set none": "option --set must be a set of the run",
+    "there.onnx": "option --to must be a new file *.onnx",
+    "detector.bin": "option --to must be a new file *.onnx",
+    "folder": "option --to must be a new file *.onnx",
+    "none/a.onnx": "option --to must name a file in a folder that is there",
+}
 
 
-def test_only_a_new_onnx_file_is_written(refused, of_network, tmp_path):
+@pytest.mark.parametrize("words", REFUSED)
+def test_wrong_options_are_refused_before_the_comparison(refused, of_network, tmp_path, words):
     (tmp_path / "there.onnx").write_bytes(b"mine")
-    for name in ("there.onnx", "detector.bin", "folder"):
-        said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / name)
-        assert "option --to must be a new file *.onnx" in said
-    assert (tmp_path / "there.onnx").read_bytes() == b"mine"
-
-
-def test_a_folder_that_is_not_there_is_refused_before_the_comparison(refused, of_network, tmp_path):
-    said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "none" / "a.onnx")
-    assert "option --to must name a file in a folder that is there" in said
+    name, *more = words.split()
+    said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / name, *more)
+    assert REFUSED[words] in said
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"mine"]
 
 
 def test_a_run_without_a_network_is_refused(refused, finished, tmp_path):
     said = refused("export", "--out", finished, "--format", "onnx", "--to", tmp_path / "a.onnx", "--quiet")
     assert "extractor 'hog' is no network" in said
-
-
-def test_a_set_that_is_not_there_is_refused(refused, of_network, tmp_path):
-    said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "a.onnx", "--set", "none")
-    assert "option --set must be a set of the run" in said

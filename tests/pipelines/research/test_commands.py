@@ -14,6 +14,7 @@ from lapsvm.pipelines.commands.verbs import main as lapsvm
 from PIL import Image
 from sklearn.datasets import dump_svmlight_file
 
+from ...twins.networks import onnx_network
 from .pages import BENCHMARKS, LIST, assert_one_table_changed, page_of, rows_of
 
 ELSEWHERE = {  # command -> the test that calls it
@@ -298,16 +299,10 @@ def test_voc_rehearsal(script, rows, tmp_path):
 
 
 def test_onnx_file(script, rows, digits, tmp_path):
-    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
     kernel = np.random.default_rng(0).normal(size=(8, 3, 16, 16)).astype(np.float32) / 50
-    node = helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[16, 16], strides=[16, 16])
-    ends = [
-        helper.make_tensor_value_info(*end)
-        for end in (("picture", single, [1, 3, "h", "w"]), ("map", single, [1, 8, "r", "c"]))
-    ]
-    graph = helper.make_graph([node], "tiny", ends[:1], ends[1:], [onnx.numpy_helper.from_array(kernel, "kernel")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "n.onnx")
+    nodes = [("Conv", "picture kernel", "map", {"strides": [16, 16]})]
+    network = onnx_network(nodes, {"picture": [1, 3, "h", "w"]}, {"map": [1, 8, "r", "c"]}, {"kernel": kernel})
+    (tmp_path / "n.onnx").write_bytes(network)
     run, file = tmp_path / "RUN", tmp_path / "detector.onnx"
     words = ["--recipe", "plain", "--extractor", f"onnx:{tmp_path}/n.onnx?size=96", *TINY[2:-2]]
     called("run", "--data", "voc", "--root", digits, "--out", run, "--classes", "six,three", "--quiet", *words)

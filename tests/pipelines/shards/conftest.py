@@ -10,6 +10,7 @@ from lapsvm.pipelines.shards import extraction, forecast
 from lapsvm.pipelines.stages import extract as extract_stage
 from PIL import Image
 
+from ...twins.networks import onnx_network
 from .bright_source import LABELS, QUICK, label
 
 
@@ -76,17 +77,8 @@ def unseen(monkeypatch):
 def network(tmp_path_factory):
     """A saliency network of one layer: what is bright stands out."""
     pytest.importorskip("onnxruntime")
-    onnx = pytest.importorskip("onnx")
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
-    weights = np.full((1, 3, 1, 1), 4.0, np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["input", "w"], ["sums"]), helper.make_node("Sigmoid", ["sums"], ["map"])],
-        "saliency",
-        [helper.make_tensor_value_info("input", single, [1, 3, 32, 32])],
-        [helper.make_tensor_value_info("map", single, [1, 1, 32, 32])],
-        [onnx.numpy_helper.from_array(weights, "w")],
-    )
+    shape, weights = [1, 1, 32, 32], np.full((1, 3, 1, 1), 4.0, np.float32)
+    nodes = [("Conv", "input w", "sums", {}), ("Sigmoid", "sums", "map", {})]
     path = tmp_path_factory.mktemp("networks") / "bright.onnx"
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
+    path.write_bytes(onnx_network(nodes, {"input": [1, 3, 32, 32]}, {"map": shape}, {"w": weights}))
     return path

@@ -17,31 +17,22 @@ from lapsvm.features.extractors.extractor import completed, open_sizes
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.settings import NetworkSettings
 
+from ...twins.networks import cells, onnx_network
+
 pytest.importorskip("onnxruntime")
 
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """A network whose map is the colours of cells of 16 or 32 pixels, in six channels that are never negative."""
-    onnx = pytest.importorskip("onnx")
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
     folder = tmp_path_factory.mktemp("networks")
 
     def write(stride, height="h", width="w"):
-        weights = np.random.default_rng(0).normal(size=(6, 3, 1, 1)) * np.ones((6, 3, stride, stride)) / stride**2
-        graph = helper.make_graph(
-            [
-                helper.make_node("Conv", ["picture", "w"], ["sums"], kernel_shape=[stride] * 2, strides=[stride] * 2),
-                helper.make_node("Relu", ["sums"], ["map"]),
-            ],
-            "tiny",
-            [helper.make_tensor_value_info("picture", single, [1, 3, height, width])],
-            [helper.make_tensor_value_info("map", single, [1, 6, "rows", "columns"])],
-            [onnx.numpy_helper.from_array(weights.astype(np.float32), "w")],
-        )
         path = folder / f"stride{stride}_{height}.onnx"
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-        path.write_bytes(model.SerializeToString())
+        weights = cells(np.random.default_rng(0).normal(size=(6, 3)), stride)
+        nodes = [("Conv", "picture w", "sums", {"strides": [stride] * 2}), ("Relu", "sums", "map", {})]
+        taken, made = {"picture": [1, 3, height, width]}, {"map": [1, 6, "rows", "columns"]}
+        path.write_bytes(onnx_network(nodes, taken, made, {"w": weights}))
         return path
 
     return {16: write(16), 32: write(32), "fixed": write(32, 96, 96)}

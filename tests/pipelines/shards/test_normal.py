@@ -14,6 +14,7 @@ from lapsvm.detection import Detector
 from lapsvm.features import open_extractor, open_shards
 from lapsvm.objectness import NormalMap, picture_objectness
 
+from ...twins.networks import cells, onnx_network
 from .bright_source import LABELS, TRAINED, are_measured, files, label, measured
 
 FREE = sorted(name for name, label in LABELS.items() if not label and name < "30")
@@ -23,22 +24,11 @@ FREE = sorted(name for name, label in LABELS.items() if not label and name < "30
 def extractor(tmp_path_factory):
     """An extractor whose map of stride 8 has mean colours, and which has another of stride 32."""
     pytest.importorskip("onnxruntime")
-    onnx = pytest.importorskip("onnx")
-    helper, single, nodes, arrays = onnx.helper, onnx.TensorProto.FLOAT, [], []
-    for side in (8, 32):
-        kernel = np.broadcast_to(np.eye(3, dtype=np.float32)[:, :, None, None], (3, 3, side, side)) / side**2
-        arrays.append(onnx.numpy_helper.from_array(np.ascontiguousarray(kernel), f"kernel{side}"))
-        nodes.append(helper.make_node("Conv", ["x", f"kernel{side}"], [f"map{side}"], strides=[side, side]))
-    shapes = {f"map{side}": [1, 3, f"rows{side}", f"columns{side}"] for side in (8, 32)}
-    outputs = [helper.make_tensor_value_info(name, single, shape) for name, shape in shapes.items()]
-    inputs = [helper.make_tensor_value_info("x", single, [1, 3, "h", "w"])]
-    model = helper.make_model(
-        helper.make_graph(nodes, "colours", inputs, outputs, arrays),
-        opset_imports=[helper.make_opsetid("", 13)],
-        ir_version=8,
-    )
+    nodes = [("Conv", f"x kernel{side}", f"map{side}", {"strides": [side, side]}) for side in (8, 32)]
+    made = {f"map{side}": [1, 3, f"rows{side}", f"columns{side}"] for side in (8, 32)}
+    arrays = {f"kernel{side}": cells(np.eye(3), side) for side in (8, 32)}
     path = tmp_path_factory.mktemp("networks") / "colours.onnx"
-    path.write_bytes(model.SerializeToString())
+    path.write_bytes(onnx_network(nodes, {"x": [1, 3, "h", "w"]}, made, arrays))
     return f"onnx:{path}?output=map32,map8&size=64"
 
 
