@@ -14,8 +14,9 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cy
 KERNEL_TESTS := tests/test_boxes.py tests/test_bfloat16.py tests/test_build.py tests/test_threads.py tests/ranking \
   tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/detection tests/inspection tests/evaluation
 
-# what a package could lack: its modules, its data files, its commands
-WHEEL_TESTS := $(wildcard tests/test_*.py) tests/report tests/pipelines/commands
+# what a package could lack: its modules and its data files (tests/test_portability.py, test_build.py), and what those do
+WHEEL_TESTS := $(wildcard tests/test_*.py) tests/report tests/pipelines/commands/test_predict.py \
+  tests/pipelines/commands/test_export.py
 
 # two processes share the tests; each process's threads are the tests' own matter
 PARALLEL := -n 2 --dist worksteal

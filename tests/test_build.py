@@ -45,6 +45,14 @@ def test_the_compiled_kernel_is_in_use():
     assert boxes.__file__.endswith(".so")
 
 
+@pytest.mark.parametrize("name", ["lapsvm", "datasets", "pipelines"])
+def test_the_package_holds_every_file_of_its_folders(name):
+    installed = Path(find_spec("lapsvm" if name == "lapsvm" else f"lapsvm.{name}").origin).parent
+    files = [path.relative_to(SOURCE / name) for path in (SOURCE / name).rglob("*") if path.is_file()]
+    wanted = {path for path in files if path.suffix not in (".so", ".pyd") and "__pycache__" not in path.parts}
+    assert {path for path in wanted if not (installed / path).is_file()} == set()
+
+
 def test_a_run_tests_the_build_that_it_is_for():
     expected = os.environ.get("LAPSVM_EXPECT_SITE")
     for site in ("asan-site", "tsan-site"):

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from lapsvm.catalog import read_image
 from lapsvm.errors import DependencyError, import_optional, install_extra
 
-from ..docs.conftest import draw_photograph, write_network, write_saliency
+from ..docs.conftest import draw_photograph, write_networks
 from .environments import EXTRAS, OF_USERS, ROOT, Environment, closure, missing
 
 pillow_heif = pytest.importorskip("pillow_heif", reason="pillow-heif, which writes the pictures, is not installed")
@@ -37,17 +37,7 @@ COMMANDS = {
     "": [
         [*HOG, "--out", "RUN"],
         ["predict", "--model", "RUN", "pictures/cat/0.jpg", "--draw", "drawn", "--quiet"],
-        [
-            "evaluate",
-            "--root",
-            "VOC2007",
-            "--set",
-            "test",
-            "--results",
-            "RUN/detections/test",
-            "--json",
-            "figures.json",
-        ],
+        ["evaluate", "--root", "VOC2007", "--results", "RUN/detections/test", "--json", "figures.json"],
         ["export", "--out", "RUN", "--to", "coco", "--format", "coco", "--quiet"],
         ["verify", "--out", "RUN"],
     ],
@@ -113,8 +103,7 @@ def inputs(tmp_path_factory):
             write_heic(read_image(path), folder / "heic" / name / f"{number}.heic")
     draw_photograph(folder / "photo.jpg", rng, 250)
     write_digits(folder / "VOC2007", seed=3, n_train=16, n_test=10)
-    write_network(folder / "network.onnx")
-    write_saliency(folder / "saliency.onnx")
+    write_networks(folder)
     write_slides(folder / "slides")
     (folder / "my_networks.py").write_text(
         "import torch\n\n\ndef conv_map():\n    torch.manual_seed(0)\n"

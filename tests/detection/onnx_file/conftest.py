@@ -11,12 +11,14 @@ from ...twins.networks import onnx_network
 
 @pytest.fixture
 def run_graph():
-    """A function that runs what ``build(graph, *inputs)`` adds to a graph, for arrays as its inputs."""
+    """A function that runs what ``build(graph, *inputs)`` adds to a graph, which is opened once, for arrays."""
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     helper = onnx.helper
 
-    def run(build, *arrays):
+    opened = {}
+
+    def session_of(build, arrays):
         graph = Graph(onnx)
         inputs = [
             graph.input(f"in{number}", array.dtype, [f"axis{number}_{axis}" for axis in range(array.ndim)])
@@ -34,13 +36,19 @@ def run_graph():
         options = runtime.SessionOptions()
         options.log_severity_level = 3
         session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return session, isinstance(found, (tuple, list))
+
+    def run(build, *arrays):
+        if build not in opened:
+            opened[build] = session_of(build, arrays)
+        session, gives_several = opened[build]
         outputs = session.run(None, {f"in{number}": array for number, array in enumerate(arrays)})
-        return outputs if isinstance(found, (tuple, list)) else outputs[0]
+        return outputs if gives_several else outputs[0]
 
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def write_network():
     """A function that gives an ONNX network with maps of strides 16 and 32 for pictures of any size."""
 

@@ -22,9 +22,9 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 OPTIONS = ["size=64", "size=96&contrast=0.5&order=bgr&mean=10,20,30&scale=0.1", "size=64&norm=none&context=appended"]
 
 
-@pytest.fixture
-def network(tmp_path, write_network):
-    path = tmp_path / "tiny.onnx"
+@pytest.fixture(scope="module")
+def network(tmp_path_factory, write_network):
+    path = tmp_path_factory.mktemp("network") / "tiny.onnx"
     path.write_bytes(write_network())
     return path
 
@@ -55,13 +55,23 @@ def exported(path, extractor, inputs="all"):
     return OnnxDetector(content), detectors
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.fixture(scope="module")
+def coarse(network):
+    """An extractor of one map, and the file with all inputs of detectors on it."""
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    return extractor, exported(network, extractor)[0]
+
+
+@pytest.fixture(scope="module", params=OPTIONS)
+def of_two_maps(network, request):
+    """An extractor of two maps, the file of detectors on it, and the detectors."""
+    extractor = open_extractor([f"onnx:{network}?output={name}&{request.param}" for name in ("fine", "coarse")])
+    return extractor, *exported(network, extractor)
+
+
 @pytest.mark.parametrize("shape", [(75, 100), (64, 64), (31, 150)])
-def test_scores_of_given_windows_are_those_of_the_extractor(network, options, shape):
-    extractor = open_extractor([
-        f"onnx:{network}?output=fine&{options}", f"onnx:{network}?output=coarse&{options}"
-    ])  # fmt: skip
-    detector, detectors = exported(network, extractor)
+def test_scores_of_given_windows_are_those_of_the_extractor(of_two_maps, shape):
+    extractor, detector, detectors = of_two_maps
     pixels, windows = pixels_of(*shape), windows_of(*shape)
     expected = score_many(detectors, extractor(pixels, windows))
     found = detector.window_scores(pixels, windows)
@@ -69,9 +79,8 @@ def test_scores_of_given_windows_are_those_of_the_extractor(network, options, sh
 
 
 @pytest.mark.parametrize("pixels", [pixels_of(), np.full((9, 13, 3), 7, np.uint8), np.zeros((1, 1, 3), np.uint8)])
-def test_the_files_own_windows_end_with_the_lattice(network, pixels):
-    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
-    detector, _ = exported(network, extractor)
+def test_the_files_own_windows_end_with_the_lattice(coarse, pixels):
+    _, detector = coarse
     height, width = pixels.shape[:2]
     fixed = lattice(0.9) * [width, height, width, height]
     own, scores = detector.run(["all_windows", "window_scores"], pixels)
@@ -86,8 +95,8 @@ def test_the_files_own_windows_end_with_the_lattice(network, pixels):
     assert few == 2
 
 
-def test_windows_around_small_things_are_added_where_they_are_asked_for(network):
-    extractor, pixels = open_extractor(f"onnx:{network}?output=coarse&size=64"), np.full((384, 512, 3), 90, np.uint8)
+def test_windows_around_small_things_are_added_where_they_are_asked_for(network, coarse):
+    extractor, pixels = coarse[0], np.full((384, 512, 3), 90, np.uint8)
     pixels += np.random.default_rng(0).integers(0, 5, pixels.shape, dtype=np.uint8)
     pixels[50:58, 70:78] = 200
     detectors = detectors_of(extractor)
@@ -106,36 +115,32 @@ OUTPUTS = ["boxes", "classes", "scores", "score_maps", "all_windows", "window_sc
 
 
 @pytest.mark.parametrize("bad", [*([one] for one in BAD), BAD], ids=str)
-def test_windows_that_are_no_boxes_in_the_picture_change_nothing(network, bad):
-    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
+def test_windows_that_are_no_boxes_in_the_picture_change_nothing_and_alone_give_no_detection(coarse, bad):
+    _, detector = coarse
     good = windows_of(75, 100).astype(np.float32)
     mixed = np.insert(good, 3, np.array(bad, np.float32), axis=0)
-    outputs = [detector.run(OUTPUTS, pixels_of(), windows=windows) for windows in (good, mixed)]
-    assert len(outputs[0][0])
-    for expected, found in zip(*outputs, strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("bad", [*([one] for one in BAD), BAD], ids=str)
-def test_windows_of_which_none_is_a_box_give_no_detection(network, bad):
-    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
-    found = detector.run(OUTPUTS, pixels_of(), windows=np.array(bad, np.float32))
+    expected, with_bad, found = (
+        detector.run(OUTPUTS, pixels_of(), windows=windows) for windows in (good, mixed, np.array(bad, np.float32))
+    )
+    assert len(expected[0])
+    for one, other in zip(with_bad, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
     assert [len(one) for one in found[:3]] == [0, 0, 0]
     assert np.isfinite(found[3]).all()
     np.testing.assert_array_equal(found[4], [[0, 0, 100, 75]])
 
 
-def test_neutral_inputs_give_what_the_file_of_a_picture_alone_gives(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
-    detector, alone = (exported(network, extractor, inputs)[0] for inputs in ("all", "picture"))
+def test_neutral_inputs_give_what_the_file_of_a_picture_alone_gives(network, coarse):
+    extractor, detector = coarse
+    alone, _ = exported(network, extractor, "picture")
     for found, expected in zip(detector.run(OUTPUTS, pixels_of()), alone.run(OUTPUTS, pixels_of()), strict=True):
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(OptionError, match="'windows' must be one of the file's, picture"):
         alone.window_scores(pixels_of(), windows_of(75, 100))
 
 
-def test_limits_that_are_given_replace_the_recorded_ones(network):
-    detector, _ = exported(network, open_extractor(f"onnx:{network}?output=coarse&size=64"))
+def test_limits_that_are_given_replace_the_recorded_ones(coarse):
+    _, detector = coarse
     every = detector.detect(pixels_of())[0][1]
     least = np.float32((every[0] + every[1]) / 2)
     assert len(detector.detect(pixels_of(), score_threshold=np.array([least]))[0][1]) == 1
@@ -161,10 +166,9 @@ def test_onnx_runtime_opens_the_file_without_a_word(network, tmp_path, inputs):
     assert [done.stdout, done.stderr] == ["", ""]
 
 
-def test_unknown_inputs_are_refused(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+def test_unknown_inputs_are_refused(network, coarse):
     with pytest.raises(OptionError, match="inputs 'some' is not known; choose from picture, all"):
-        exported(network, extractor, "some")
+        exported(network, coarse[0], "some")
 
 
 def test_the_score_map_is_highest_where_the_best_windows_are(network):
@@ -179,17 +183,16 @@ def test_the_score_map_is_highest_where_the_best_windows_are(network):
         np.testing.assert_allclose(maps[column, :2, 2:], scores[:, column].min(), rtol=1e-4)
 
 
-def test_equal_content_gives_equal_bytes_and_says_what_it_is(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
-    content = content_of(extractor, detectors_of(extractor))
+def test_equal_content_gives_equal_bytes_and_says_what_it_is(network, coarse):
+    content = content_of(coarse[0], detectors_of(coarse[0]))
     files = [detector_file(content, network.read_bytes(), "tiny", {"classes": json.dumps(["a", "b"])}) for _ in "12"]
     assert files[0] == files[1]
     assert json.loads(OnnxDetector(files[0]).metadata["classes"]) == ["a", "b"]
 
 
-def test_weights_of_a_network_are_stored_once(network):
+def test_weights_of_a_network_are_stored_once(network, coarse):
     onnx = pytest.importorskip("onnx")
-    one = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    one, _ = coarse
     three = Concatenation([one, one.at_size(96), one.at_size(128)])
     file = detector_file(content_of(three, detectors_of(three)), network.read_bytes(), "tiny", {})
     stored = [onnx.numpy_helper.to_array(one).tobytes() for one in onnx.load_from_string(file).graph.initializer]
@@ -198,22 +201,12 @@ def test_weights_of_a_network_are_stored_once(network):
     assert [stored.count(one) for one in weights] == [1] * len(weights)
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("hog", "extractor 'hog' is no network"),
-    ],
-)
-def test_what_cannot_be_exported_is_one_sentence(network, spec, words):
-    extractor = open_extractor(spec.replace("FILE", str(network)))
-    with pytest.raises(OptionError, match=words):
-        network_passes(extractor.describe(), detectors_of(extractor))
-
-
-def test_detectors_of_other_features_are_refused(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse")
+def test_what_cannot_be_exported_is_one_sentence(coarse):
+    hog = open_extractor("hog")
+    with pytest.raises(OptionError, match="extractor 'hog' is no network"):
+        network_passes(hog.describe(), detectors_of(hog))
     with pytest.raises(ShapeError, match="9 features, got 4"):
-        network_passes(extractor.describe(), [Detector("a", np.ones(4))])
+        network_passes(coarse[0].describe(), [Detector("a", np.ones(4))])
 
 
 def test_old_and_damaged_networks_are_refused(write_network):
@@ -226,9 +219,8 @@ def test_old_and_damaged_networks_are_refused(write_network):
             EmbeddedNetwork.read(onnx, content[:cut], "tiny")
 
 
-def test_pictures_of_other_shapes_are_one_sentence(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
-    detector, _ = exported(network, extractor)
+def test_pictures_of_other_shapes_are_one_sentence(coarse):
+    _, detector = coarse
     for picture in (np.zeros((5, 5), np.uint8), np.zeros((5, 5, 4), np.uint8), np.zeros((5, 5, 3), np.float32)):
         with pytest.raises((ShapeError, InputError), match="a picture must"):
             detector.detect(picture)
@@ -236,13 +228,11 @@ def test_pictures_of_other_shapes_are_one_sentence(network):
         OnnxDetector(b"no such thing")
 
 
-def test_a_tiny_picture_has_boxes(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
-    detector, _ = exported(network, extractor)
+def test_a_tiny_picture_has_boxes(coarse):
+    _, detector = coarse
     for shape in ((1, 1), (1, 40), (300, 2)):
         assert all(np.isfinite(values).all() for _, values in detector.detect(pixels_of(*shape)))
 
 
-def test_the_hash_of_the_network_is_that_of_the_description(network):
-    extractor = open_extractor(f"onnx:{network}?output=coarse")
-    assert extractor.describe()["weights"] == blake2b(network.read_bytes(), digest_size=16).hexdigest()
+def test_the_hash_of_the_network_is_that_of_the_description(network, coarse):
+    assert coarse[0].describe()["weights"] == blake2b(network.read_bytes(), digest_size=16).hexdigest()

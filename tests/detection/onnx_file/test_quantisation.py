@@ -35,11 +35,18 @@ def deep_network(channels=12, layers=6):
     return onnx_network(nodes, {"picture": [1, 3, "h", "w"]}, maps, arrays)
 
 
-@pytest.fixture
-def network(tmp_path):
-    path = tmp_path / "deep.onnx"
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    path = tmp_path_factory.mktemp("network") / "deep.onnx"
     path.write_bytes(deep_network())
     return path
+
+
+@pytest.fixture(scope="module")
+def quantised(network):
+    """What a detector's file computes, and its network in int8."""
+    _, content = content_of(network)
+    return content, quantised_network(network.read_bytes(), "deep", content, PICTURES[:2])
 
 
 def content_of(network, options="size=96"):
@@ -69,10 +76,9 @@ def test_maps_are_nearly_those_of_float32_and_weights_are_int8(network, caplog, 
     assert capfd.readouterr() == ("", "")
 
 
-def test_equal_pictures_give_equal_bytes(network):
-    _, content = content_of(network)
-    files = [quantised_network(network.read_bytes(), "deep", content, PICTURES[:2]) for _ in "12"]
-    assert files[0] == files[1]
+def test_equal_pictures_give_equal_bytes(network, quantised):
+    content, small = quantised
+    assert quantised_network(network.read_bytes(), "deep", content, PICTURES[:2]) == small
 
 
 @pytest.mark.parametrize("options", ["size=96", "size=64&order=bgr&mean=10,20,30&scale=0.1,0.2,0.3", "size=256"])
@@ -84,9 +90,8 @@ def test_inputs_are_those_that_the_extractor_gives_its_network(network, options,
     np.testing.assert_array_equal(found, extractor._batch(pixels))
 
 
-def test_a_detector_of_an_int8_network_scores_nearly_as_one_of_float32(network):
-    _, content = content_of(network)
-    small = quantised_network(network.read_bytes(), "deep", content, PICTURES[:2])
+def test_a_detector_of_an_int8_network_scores_nearly_as_one_of_float32(network, quantised):
+    content, small = quantised
     windows = np.array([[0, 0, 60, 60], [40, 20, 110, 80], [10, 10, 30, 35]], np.float32)
     scores = [
         OnnxDetector(detector_file(content, file, "deep", {}, "all")).window_scores(PICTURES[3], windows)
@@ -105,6 +110,7 @@ def test_maps_of_many_channels_are_pooled_in_8_bits_where_that_is_asked_for(tmp_
     files = [detector_file(one, network, "wide", {}, "all") for one, network in
              ((content, path.read_bytes()), (content, small), (whole, small), (whole, path.read_bytes()))]  # fmt: skip
     assert [b"MatMulInteger" in file for file in files] == [False, False, channels >= 64, False]
+    assert files[3] == files[0]
     windows = np.array([[0, 0, 60, 60], [40, 20, 110, 80], [10, 10, 50, 75]], np.float32)
     scores = [OnnxDetector(file).window_scores(PICTURES[3], windows) for file in files]
     np.testing.assert_array_equal(scores[3], scores[0])
