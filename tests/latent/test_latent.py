@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,17 +16,10 @@ from lapsvm.latent.cccp.imputation import top_counts, top_windows
 from lapsvm.latent.cccp.problem import Violation
 from lapsvm.ranking import average_precision
 
+from ..twins import planted as bags_with_a_window
+
 LOSSES = ("ap", "ndcg", "auc", "mrr", "pos_at_top")
-
-
-def planted(seed=0, n_bags=40, size=8, dim=6, shift=3.0, dtype=np.float64):
-    """Return bags of noise; in every third bag one window, never the first, is shifted along the first axis."""
-    rng = np.random.default_rng(seed)
-    windows = rng.normal(size=(n_bags, size, dim))
-    y = np.where(np.arange(n_bags) % 3 == 0, 1, -1)
-    places = rng.integers(1, size, n_bags)
-    windows[np.flatnonzero(y > 0), places[y > 0], 0] += shift
-    return [part.astype(dtype) for part in windows], y, places
+planted = partial(bags_with_a_window.planted, first=1)
 
 
 def true_risk(loss, scores, labels):

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,15 +13,9 @@ from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, StructuralProblem,
 from lapsvm.latent.cccp.structural import TRUTHS
 from lapsvm.ranking import average_precision
 
+from ..twins import planted as bags_with_a_window
 
-def planted(seed=0, n_bags=24, size=5, dim=4, shift=4.0):
-    """Return bags of noise; in every third bag one window is shifted along the first axis."""
-    rng = np.random.default_rng(seed)
-    windows = rng.normal(size=(n_bags, size, dim))
-    y = np.where(np.arange(n_bags) % 3 == 0, 1, -1)
-    places = rng.integers(0, size, n_bags)
-    windows[np.flatnonzero(y > 0), places[y > 0], 0] += shift
-    return list(windows), y, places
+planted = partial(bags_with_a_window.planted, n_bags=24, size=5, dim=4, shift=4.0)
 
 
 def rankings(labels):
