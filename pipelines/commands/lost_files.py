@@ -3,40 +3,13 @@
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lapsvm.errors import LapsvmError
 
+from ..products.table import FINAL, advice_for, begins_anew, kind_of
 from ..run.folder import STAMP, RunFolder
-from ..run.ownership import MARKER
 from ..settings.settings import IMPORTED, Settings
-
-_UNTIL_TRAINING_ENDS = ("choices.json", "training/*", "projection-sums.safetensors")
-"""Files from which interrupted work resumes; the end of the work removes them."""
-
-_VERBS = {
-    **dict.fromkeys(("shards", "projection.safetensors", "normal.safetensors"), "extract"),
-    **dict.fromkeys(("first", "folds", "choices.json", "training"), "train"),
-    "drawn.safetensors": "refine",
-    "detections": "detect",
-    "evaluation.json": "evaluate",
-    "page": "report",
-}
-_OF_MODELS = ("models", "heldout")
-OF_NEXT = ("history.csv", "timings.json")
-"""Files to which the next training, or the next command, adds; what they held is gone."""
-
-_OTHERS = {
-    "run.toml": "lapsvm run --out {out}, with the options of the first command of the run, writes {path} again",
-    MARKER: "without a whole {path} no file of the run is replaced: lapsvm run --out NEW --shards-from {out}, with the "
-    "options of the first command of the run, makes it in another folder, from the same features",
-    "threshold.json": "lapsvm threshold --out {out} makes {path} again, by the same --max-false-alarms; without it "
-    "pictures get no decision",
-    "tuning.json": "lapsvm tune --out {out} makes {path} again",
-    "verdicts.jsonl": "{path} holds what a person said, which no command makes again: copy it from elsewhere",
-}
-"""What makes files that no stage of `lapsvm run` makes, by their names."""
 
 
 def is_run(run: RunFolder) -> bool:
@@ -51,7 +24,7 @@ def lost_files(run: RunFolder) -> list[Path]:
     They are those that a command listed, and what stages have left by their times. Of a folder whose list is gone or
     damaged, the list is one of them.
     """
-    listed = [path for path in run.files.lost("*") if not _is_temporary(run, path)]
+    listed = [path for path in run.files.lost("*") if not ((kind := kind_of(run, path)) and kind.is_temporary)]
     lost = {*listed, *_of_stages(run), *([run.files.marker] if is_run(run) and not run.files.is_marked else [])}
     if run.timings() or any(run.path.glob("*/*")):
         lost |= {path for path in [run.settings_file] if not path.is_file()}
@@ -76,11 +49,10 @@ def lost_sentences(run: RunFolder, lost: Sequence[Path]) -> list[str]:
 
 def how_made(run: RunFolder, lost: Sequence[Path]) -> str:
     """Return how the first lost file that `lapsvm run` alone does not make is made again, as the end of a sentence."""
-    path = next((path for path in lost if path.name in _OTHERS), None)
-    if path is None:
-        some = [path for path in lost if path.name in OF_NEXT]
-        return "lapsvm run makes only these again" if len(some) < len(lost) else "lapsvm verify --repair begins it anew"
-    return _OTHERS[path.name].format(out=shlex.quote(str(run.path)), path=path)
+    if advice := next(filter(None, (advice_for(run, path) for path in lost)), ""):
+        return advice
+    is_anew = all(begins_anew(run, path) for path in lost)
+    return "lapsvm verify --repair begins it anew" if is_anew else "lapsvm run makes only these again"
 
 
 def mending(run: RunFolder, damaged: Sequence[Path], remove: bool) -> str:
@@ -92,11 +64,6 @@ def mending(run: RunFolder, damaged: Sequence[Path], remove: bool) -> str:
     verb = "threshold" if {*damaged} == {run.threshold_file} else "run"
     removal = f"verify with --remove, then {verb} again to make only these again"
     return f"move them away and {verb} again" if remove else removal
-
-
-def _is_temporary(run: RunFolder, path: Path) -> bool:
-    name = path.relative_to(run.path).as_posix()
-    return any(fnmatchcase(name, pattern) for pattern in _UNTIL_TRAINING_ENDS)
 
 
 def _of_stages(run: RunFolder) -> Iterator[Path]:
@@ -121,15 +88,13 @@ def _has_models(folder: Path) -> bool:
 
 def made_by(run: RunFolder, path: Path) -> str:
     """Return the stage that makes a file of a run; "" for a file that no stage of `lapsvm run` makes."""
-    name = path.relative_to(run.path).parts[0]
+    kind = kind_of(run, path)
+    if kind is None:
+        return "run"
     settings = _settings(run)
-    if path.name in (*_OTHERS, *OF_NEXT):
-        return ""
-    if name == "shards" and settings.windows.method == IMPORTED:
+    if kind.maker == "extract" and settings.windows.method == IMPORTED:
         return "import"
-    if name in _OF_MODELS:
-        return "refine" if settings.refine.rounds else "train"
-    return _VERBS.get(name, "run")
+    return "train" if kind.maker == FINAL and not settings.refine.rounds else kind.maker
 
 
 def _settings(run: RunFolder) -> Settings:
@@ -141,12 +106,12 @@ def _settings(run: RunFolder) -> Settings:
 
 def advice(run: RunFolder, gone: Collection[Path]) -> list[str]:
     """Return sentences on the commands that make files again which are not there; an empty list for none."""
-    out = shlex.quote(str(run.path))
-    notes = [f"{path} begins anew with the next command that adds to it." for path in gone if path.name in OF_NEXT]
-    notes += [f"{_OTHERS[path.name].format(out=out, path=path)}." for path in gone if path.name in _OTHERS]
+    notes = [f"{path} begins anew with the next command that adds to it." for path in gone if begins_anew(run, path)]
+    notes += [f"{advice}." for path in gone if (advice := advice_for(run, path))]
     stages = [stage for path in gone if (stage := made_by(run, path))]
     if stages:
         counts = ", ".join(f"{stages.count(stage):,} of {stage}" for stage in dict.fromkeys(stages))
         first = "lapsvm import with the same files, then " if "import" in stages else ""
+        out = shlex.quote(str(run.path))
         notes.append(f"{first}lapsvm run --out {out} makes again what is not there, and nothing else: {counts}.")
     return notes

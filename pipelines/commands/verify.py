@@ -31,21 +31,22 @@ def verify(options: dict[str, Any]) -> Outcome:
 
     Example: lapsvm verify --out RUN
     """
+    from ..products.table import begins_anew, stored_files
     from ..run.folder import RunFolder
     from ..run.ownership import is_of_another_program
     from ..run.progress import Reporter
     from ..shards.jobs import failed_checks
-    from .integrity import picture_checks, signed_checks, unsigned_checks
-    from .lost_files import OF_NEXT, advice, is_run, lost_files, lost_sentences
+    from .integrity import picture_checks
+    from .lost_files import advice, is_run, lost_files, lost_sentences
 
     run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
     pictures, repair = options["pictures"], options["repair"]
     is_listed = run.files.is_marked or not is_run(run)  # without the list nothing is removed
     remove = (options["remove"] or repair) and is_listed
-    jobs, lost = list(signed_checks(run)), lost_files(run)
+    jobs, lost = list(stored_files(run, is_signed=True)), lost_files(run)
     if not lost and not any(path != run.settings_file for path, _ in jobs):
         raise MissingError(f"run folder {run.path} holds neither shards nor models.")
-    jobs += [job for job in unsigned_checks(run) if job[0].is_file()] if repair else []
+    jobs += stored_files(run, is_signed=False) if repair else ()
     removed: list[Path] = []
     with run.lock("lapsvm verify", writes=remove) if is_listed else nullcontext():
         failures = failed_checks(reporter, "verify", jobs, thread_count(options))
@@ -66,7 +67,7 @@ def verify(options: dict[str, Any]) -> Outcome:
         for sentence in advice(run, gone) if repair else ():
             say(sentence)
         if remove:
-            run.files.forget(path for path in gone if path.name in OF_NEXT)
+            run.files.forget(path for path in gone if begins_anew(run, path))
     return _concluded(run, reporter, pictures, remove, Found(len(jobs), failures, lost, removed))
 
 
@@ -81,12 +82,13 @@ class Found(NamedTuple):
 
 def _concluded(run: "RunFolder", reporter: "Reporter", pictures: bool, remove: bool, found: Found) -> Outcome:
     """Return the outcome; ShardError if a file is damaged or lost, and `lapsvm run` alone does not mend that."""
-    from .lost_files import OF_NEXT, how_made, is_copy_without_shards, made_by, mending
+    from ..products.table import begins_anew
+    from .lost_files import how_made, is_copy_without_shards, made_by, mending
 
     n_files, failures, lost, removed = found
     gone = [*lost, *removed]
     out, n_intact = ("--out", str(run.path.resolve())), n_files - len(failures)
-    is_mended = all(made_by(run, path) for path in gone if path.name not in OF_NEXT)  # by lapsvm run alone
+    is_mended = all(made_by(run, path) for path in gone if not begins_anew(run, path))  # by lapsvm run alone
     again = ("lapsvm", "run", *out) if gone and is_mended else ()
     outcome = Outcome({}, _figures(n_intact, failures, lost, removed), again)
     if len(failures) > len(removed):

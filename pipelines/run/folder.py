@@ -1,26 +1,4 @@
-"""A run folder: the paths of its files, its lock, and its timings.
-
-::
-
-    RUN/run.toml                        resolved settings, versions, the command
-    RUN/shards/<set>/*.safetensors      boxes and features
-    RUN/projection.safetensors          principal components, with --pca
-    RUN/projection-sums.safetensors     what an interrupted fit of them has summed
-    RUN/normal.safetensors              what negative pictures have, with --objectness normal
-    RUN/models/<class>.safetensors      one detector per class
-    RUN/models/threshold.json           from which probability a picture is not ok
-    RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
-    RUN/folds/<class>.safetensors       the trained models that never saw a fold
-    RUN/heldout/<class>.safetensors     what models say of pictures that they did not see
-    RUN/training/*.answers  choices.json  answers of passes and finished choices, until training ends
-    RUN/tuning.json                     every candidate of tune with its scores
-    RUN/detections/<set>/               comp3_det_<set>_<class>.txt
-    RUN/verdicts.jsonl                  what a person said of pictures
-    RUN/drawn.safetensors               features of the drawn boxes that no window covers
-    RUN/evaluation.json  history.csv  timings.json  page/index.html  card.md
-    RUN/.lapsvm-files                   the files that this program wrote; no other is replaced or removed
-    RUN/.lock                           the process that uses the folder
-"""
+"""A run folder: the paths of its files (`products.table` says what each holds), its lock, and its timings."""
 
 import glob
 import json

@@ -10,8 +10,8 @@ from lapsvm.features import ShardSet
 
 from ..cli.answer import Outcome
 from ..context import RunContext
+from ..products.table import TRAINING, listed_places
 from ..run.checked_files import read_json
-from ..run.folder import RunFolder
 from ..shards.jobs import left_out
 
 FOLLOWING = {
@@ -23,7 +23,6 @@ FOLLOWING = {
     "report": "review",
 }
 """Stage -> the verb that usually follows; after training that is refinement where the run has rounds of it."""
-_TRAINING = ("train", "tune", "refine")
 _IN_SETS = ("pictures", "left_out", "with_boxes", "mean", "classes", "intervals", "held_out", "any_class")
 
 
@@ -33,38 +32,20 @@ def stage_outcome(context: RunContext) -> Outcome:
     The figures name what is in none of them: classes, and where pictures were opened those that cannot be read.
     """
     stages, last = set(context.stages), context.stages[-1]
-    made = {
-        kind: path for kind, path in _products(context.run, stages, wants_card=context.card).items() if path.exists()
-    }
+    places = {"run": context.run.path} | listed_places(context.run, stages)
+    places |= {"card": context.run.card} if context.card else {}
+    made = {name: path for name, path in places.items() if path.exists()}
     figures: dict[str, Any] = {"skipped": {**context.data.skipped, **context.data.denied}}
     if stages & {"extract", "import"}:
         sets = {name: (records, context.shards(name)) for name, records in context.data.records.items()}
         figures["features"] = {name: _extracted(shards) for name, (_, shards) in sets.items()}
         figures["left_out"] = {name: left_out(records, shards) for name, (records, shards) in sets.items()}
-    if stages & set(_TRAINING):
+    if stages & set(TRAINING):
         figures["training"] = {name: _trained(context.run.model(name)) for name in context.data.classes}
     if stages & {"evaluate", "report"}:
         figures |= _evaluated(context.run.evaluation_file)
     verb = FOLLOWING.get(last) or ("refine" if context.settings.refine.rounds else "detect")
     return Outcome(made, figures, ("lapsvm", verb, "--out", str(context.run.path.resolve())))
-
-
-def _products(run: RunFolder, stages: set[str], *, wants_card: bool) -> dict[str, Path]:
-    """Return kind -> place of what the stages may make."""
-    products = {"run": run.path}
-    if stages & {"extract", "import"}:
-        products |= {"settings": run.settings_file, "shards": run.path / "shards"}
-    if stages & set(_TRAINING):
-        products |= {"models": run.models, "history": run.history_file}
-    by_stage = {
-        "tune": ("tuning", run.tuning_file),
-        "detect": ("detections", run.path / "detections"),
-        "evaluate": ("evaluation", run.evaluation_file),
-        "report": ("page", run.page),
-    }
-    if wants_card:
-        products["card"] = run.card
-    return products | dict(entry for stage, entry in by_stage.items() if stage in stages)
 
 
 def _extracted(shards: ShardSet) -> dict[str, int]:

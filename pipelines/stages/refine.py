@@ -11,7 +11,6 @@ from lapsvm.detection.detector import provenance_value
 from lapsvm.features import Projection, ShardSet
 
 from ..context import RunContext
-from ..fitting.history import write_history
 from ..fitting.refining.loading import LoadedPictures
 from ..fitting.refining.pictures import StoredPictures
 from ..fitting.refining.prior import check_classes
@@ -19,6 +18,7 @@ from ..fitting.refining.refinement import Refined, Refinement
 from ..products.drawn import DrawnShard
 from ..products.fold_models import fold_models
 from ..products.held_out import ScoredPictures, calibrated, is_to_learn
+from ..products.history import write_history
 from ..products.models import (
     FitTask,
     final_task,

@@ -35,11 +35,11 @@ from ..figures.maps.stored_maps import StoredMaps
 from ..figures.page_examples import PictureMaps, class_examples, disagreements, misses, shown_set
 from ..figures.right_boxes import review_command, reviewed_classes, verified_classes, verified_sentences
 from ..figures.set_entry import set_entry, stored_entry
-from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
 from ..fitting.standing_out import class_sentence, counts, recorded, source_sentences
 from ..inspection.decisions import stored_threshold, threshold_command
 from ..products.held_out import HeldOut, read_held_out
+from ..products.history import read_history
 from ..products.models import trained_classes
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence

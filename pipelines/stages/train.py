@@ -17,11 +17,12 @@ from lapsvm.latent import LatentSolution, PassCounts
 
 from ..context import RunContext
 from ..fitting.fit import Constants, FitRequest, Trainer, batches, fit_requests
-from ..fitting.history import history_rows, write_history
+from ..fitting.history import history_rows
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
 from ..fitting.training_bags import training_bags, window_boxes
 from ..products.fold_models import FoldModels, fold_numbers, seen_labels
 from ..products.held_out import ScoredPictures, calibrated, is_to_learn
+from ..products.history import write_history
 from ..products.models import (
     FitTask,
     decisive,

@@ -15,7 +15,7 @@ from lapsvm.evaluation import write_json
 
 from ..context import RunContext
 from ..figures.tables import print_rows
-from ..fitting.history import CONSTANTS
+from ..products.history import CONSTANTS
 from ..products.models import load_detectors, trained_tasks, training_shards
 from ..settings.settings import Settings
 from .train import run as train_classes
