@@ -30,7 +30,7 @@ def test_every_file_of_a_finished_run_is_of_one_kind(finished):
 def test_every_file_with_a_checksum_is_read_and_every_damage_is_found(finished):
     run = RunFolder(finished)
     signed = dict(stored_files(run, is_signed=True))
-    assert {path for path in finished.rglob("*.safetensors")} <= signed.keys()
+    assert set(finished.rglob("*.safetensors")) <= signed.keys()
     for path, check in (*signed.items(), *stored_files(run, is_signed=False)):
         check(path)
 
