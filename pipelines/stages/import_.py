@@ -6,8 +6,8 @@ from ..context import RunContext
 from ..settings.recipes import FOR_IMPORTED
 from ..shards.external import Sources, open_sources
 from ..shards.importing import SetImport
-from .data_checks.pictures import check_data, report_left_out
-from .shard_sets import claim_shards, make_set
+from .data_checks.pictures import DataCheck, report_left_out
+from .shard_sets import ShardSets
 
 
 def run(context: RunContext) -> None:
@@ -20,17 +20,19 @@ def run(context: RunContext) -> None:
     if bare := [source.where for source in sources.opened if not source.has_features]:
         raise OptionError(f"{bare[0]} holds windows without features; use lapsvm extract --proposals {bare[0]}.")
     sources.check_all(context.data.records)
-    data = check_data(context)
+    inputs = context.workspace, context.settings, context.data, context.stages
+    data = DataCheck(*inputs, context.redo).check()
     first = sources.read(context.data.records[context.train_set][0].id)[0]
-    inputs = context.data, context.settings, sources, first
-    sets = {name: SetImport(context.run, name, *inputs, redo=context.redo) for name in context.data.records}
-    to_do = claim_shards(context, sets)
+    given = context.data, context.settings, sources, first
+    sets = {name: SetImport(context.run, name, *given, redo=context.redo) for name in context.data.records}
+    shards = ShardSets(context.stored, context.workspace, sets, context.stages, context.redo)
+    to_do = shards.claim()
     context.save_settings()
     for name, jobs in sets.items():
-        make_set(context, name, f"import {name}", jobs, to_do[name])
+        shards.make(name, f"import {name}", to_do[name])
         for sentence in jobs.summary():
             context.reporter.say(sentence)
-        report_left_out(context, name)
+        report_left_out(name, jobs.records, context.shards(name), context.reporter)
     data.report()
     _report_unused(context, sources)
     if any(to_do.values()) and not context.settings.refine.rounds:
