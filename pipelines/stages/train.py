@@ -1,40 +1,33 @@
 """Stage 2: one detector per class; all classes, folds and values of C and J are trained side by side."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from lapsvm.arrays import Index
+from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.errors import OptionError
-from lapsvm.features import ShardSet
+from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
-from ..context import RunContext
-from ..fitting.fit import Constants, FitRequest, Trainer, batches, fit_requests
+from ..context import RunContext, Workspace
+from ..fitting.fit import FitRequest, Trainer, batches, fit_requests
 from ..fitting.history import history_rows
+from ..fitting.interrupted import Interrupted
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
-from ..fitting.training_bags import training_bags, window_boxes
+from ..fitting.training_bags import ContextPairs, training_bags, window_boxes
 from ..products.fold_models import FoldModels, fold_numbers, seen_labels
 from ..products.held_out import ScoredPictures, calibrated, is_to_learn
 from ..products.history import write_history
-from ..products.models import (
-    FitTask,
-    decisive,
-    denied_tasks,
-    fit_tasks,
-    fitted_detector,
-    weights_hash,
-)
+from ..products.models import FitTask, denied_tasks, fit_tasks, fitted_detector, weights_hash
 from ..products.projection import projection_of
 from ..products.shards import finished_shards
-from ..run.checked_files import read_checked, with_checksum
-from ..run.dataset import Labels, content_hash
+from ..run.dataset import Labels
+from ..run.progress import Reporter
+from ..settings.settings import Settings
 
 
 def run(context: RunContext) -> None:
@@ -42,94 +35,165 @@ def run(context: RunContext) -> None:
 
     Raises StageError if there are no shards, SettingsError if there are models trained with other settings.
     """
-    shards = finished_shards(context.run, context.settings, context.data, "train", context.train_set)
+    run, settings = context.run, context.settings
+    shards = finished_shards(run, settings, context.data, "train", context.train_set)
     tasks = fit_tasks(context.stored, shards)
-    if denied := denied_tasks(context.settings.train, tasks):
+    if denied := denied_tasks(settings.train, tasks):
         context.leave_out(denied)
         tasks = [task for task in tasks if task.name not in denied]
-    to_do: Sequence[FitTask] = [
-        task for task in tasks if context.redo or is_to_learn(context.run, context.settings, task)
-    ]
+    to_do: Sequence[FitTask] = [task for task in tasks if context.redo or is_to_learn(run, settings, task)]
     if not context.redo:
-        to_do = _resumed_tasks(context, tasks, to_do)
-    changed = [task.name for task in to_do if "data" in task.state().followed]
-    if changed:
-        context.reporter.say(f"train: pictures, labels or groups have changed; trained again: {', '.join(changed)}")
-    for note in (note for task in tasks for note in task.reviews.notes):
-        context.reporter.warn(f"train: {note}")
+        to_do = Interrupted(run, context.reporter).joined(tasks, to_do)
+    _say_notes(context.reporter, tasks, to_do)
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
-            context.pass_counts = PassCounts()
-            _train(context, shards, to_do)
-            counts.update(asdict(context.pass_counts))
-            if context.cluster is not None:
-                counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
+            training = Training(context.workspace, settings, shards, to_do, PassCounts(), context.redo)
+            training.learn(context.save_settings)
+            counts.update(training.counts)
         else:
-            context.run.remove_training()
-    gone = [path for name in denied for path in context.run.models_of(name)]
-    context.run.remove(gone)
-    context.run.files.forget(gone)
+            run.remove_training()
+    gone = [path for name in denied for path in run.models_of(name)]
+    run.remove(gone)
+    run.files.forget(gone)
 
 
-def _resumed_tasks(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:
-    """Return the tasks of an interrupted training if they include `to_do`, else `to_do`.
+def _say_notes(reporter: Reporter, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> None:
+    """Report which classes are trained again because their data changed, and which verdicts do not count."""
+    changed = [task.name for task in to_do if "data" in task.state().followed]
+    if changed:
+        reporter.say(f"train: pictures, labels or groups have changed; trained again: {', '.join(changed)}")
+    for note in (note for task in tasks for note in task.reviews.notes):
+        reporter.warn(f"train: {note}")
 
-    Classes that share passes are trained together again, because rounding may break near ties differently without the
-    others.
+
+class TrainingWindows(NamedTuple):
+    """The windows that training sees, the scale of their features, and how models of them become stored ones."""
+
+    bags: Bags
+    scale: Float64
+    pairs: ContextPairs
+    projection: Projection | None
+    pictures: ScoredPictures
+
+
+class TrainedClass(NamedTuple):
+    """The solutions of a class, of all pictures first, then without each fold; its choice and its folds."""
+
+    solutions: Sequence[LatentSolution]
+    choice: Choice
+    fold: Index
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training of some classes of a run, on passes that they share.
+
+    Attributes
+    ----------
+    workspace : Workspace
+    settings : Settings
+    shards : ShardSet
+        The training set's.
+    tasks : sequence of FitTask
+    passes : PassCounts
+        Counts the passes.
+    redo : bool
+        Whether nothing of an interrupted training is used.
     """
-    stored = read_checked(context.run.resume_file, context.reporter.say) if to_do else None
-    if stored is None:
-        return to_do
-    resumed = [task for task in tasks if _choice_key(task) in stored["keys"]]
-    return resumed if all(task in resumed for task in to_do) else to_do
 
+    workspace: Workspace
+    settings: Settings
+    shards: ShardSet
+    tasks: Sequence[FitTask]
+    passes: PassCounts
+    redo: bool
 
-def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> None:
-    """Choose constants where there are candidates, then train all classes side by side on the whole set."""
-    labels = {task.name: task.y for task in tasks}
-    context.run.files.check(task.path for task in tasks)
-    check_folds(context.settings, labels, tasks[0].groups)
-    if context.settings.train.init == "whole_image":
-        _check_whole_image(shards)
-    bags, scale, pairs = training_bags(context.workspace, context.settings, shards)
-    projection = projection_of(context.run, shards)
-    if context.redo:  # everything is checked; from here on files are written
-        context.run.remove_training()
-    context.run.files.claim(task.path for task in tasks)
-    _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
-    trainer = Trainer(context.settings, context.reporter, context.run, shards.provenance, context.pass_counts)
-    choices = _choices(context, trainer, bags, tasks)
-    folds = {task.name: fold_numbers(context.settings, task.y, task.groups) for task in tasks}
-    requests = {task.name: _requests(task.y, folds[task.name], choices[task.name]) for task in tasks}
-    solutions = _solutions(trainer, bags, requests)
-    rows = [row for name in labels for row in choices[name].history]
-    for name, (request, *_) in requests.items():
-        rows += history_rows(name, "final", request.constants, solutions[name][0])
-    write_history(context.run, rows, context.reporter.say)
-    context.save_settings()
-    pictures = ScoredPictures(bags, window_boxes(shards), shards.image_ids)
-    for task in tasks:
-        solution, *of_folds = solutions[task.name]
-        choice = choices[task.name]
+    def learn(self, save_settings: Callable[[], None]) -> None:
+        """Choose constants where there are candidates, train all classes side by side, and write their models."""
+        run = self.workspace.folder
+        windows = self._windows()
+        if self.redo:  # everything is checked; from here on files are written
+            run.remove_training()
+        run.files.claim(task.path for task in self.tasks)
+        Interrupted(run, self.workspace.reporter).begin(self.tasks)
+        trained = self._trained(windows.bags)
+        save_settings()
+        for task in self.tasks:
+            self._save(task, trained[task.name], windows)
+        run.remove_training()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The passes, and the bytes that a cluster has moved, for the timings of the run."""
+        cluster = self.workspace.cluster
+        moved = {} if cluster is None else {"bytes_sent": cluster.sent, "bytes_received": cluster.received}
+        return {**asdict(self.passes), **moved}
+
+    def _windows(self) -> TrainingWindows:
+        """Return the windows to train on, after every check."""
+        run, shards = self.workspace.folder, self.shards
+        run.files.check(task.path for task in self.tasks)
+        check_folds(self.settings, {task.name: task.y for task in self.tasks}, self.tasks[0].groups)
+        if self.settings.train.init == "whole_image":
+            _check_whole_image(shards)
+        bags, scale, pairs = training_bags(self.workspace, self.settings, shards)
+        pictures = ScoredPictures(bags, window_boxes(shards), shards.image_ids)
+        return TrainingWindows(bags, scale, pairs, projection_of(run, shards), pictures)
+
+    def _trained(self, bags: Bags) -> dict[str, TrainedClass]:
+        """Return the solutions of every class, and write their history."""
+        run, reporter = self.workspace.folder, self.workspace.reporter
+        trainer = Trainer(self.settings, reporter, run, self.shards.provenance, self.passes)
+        choices = self._choices(trainer, bags)
+        folds = {task.name: fold_numbers(self.settings, task.y, task.groups) for task in self.tasks}
+        requests = {task.name: _requests(task.y, folds[task.name], choices[task.name]) for task in self.tasks}
+        solutions = _solutions(trainer, bags, requests)
+        rows = [row for task in self.tasks for row in choices[task.name].history]
+        for name, (request, *_) in requests.items():
+            rows += history_rows(name, "final", request.constants, solutions[name][0])
+        write_history(run, rows, reporter.say)
+        return {name: TrainedClass(solutions[name], choices[name], folds[name]) for name in requests}
+
+    def _choices(self, trainer: Trainer, bags: Bags) -> dict[str, Choice]:
+        """Return the choice of every class; choices that an interrupted training has stored are not made again."""
+        interrupted = Interrupted(self.workspace.folder, self.workspace.reporter)
+        by_name = {task.name: task for task in self.tasks}
+        choices = {} if self.redo else interrupted.choices(self.tasks)
+        train, names = self.settings.train, list(by_name)
+        grid = len(train.J) * len(train.trim) if train.learner == "latent_svm" else 1
+        for part in batches(len(names), train.folds * grid):
+            new = {name: by_name[name].y for name in names[part] if name not in choices}
+            choices |= choose_constants(trainer, bags, new, self.tasks[0].groups) if new else {}
+            interrupted.store(self.tasks, choices)
+        return choices
+
+    def _save(self, task: FitTask, trained: TrainedClass, windows: TrainingWindows) -> None:
+        """Write the model of a class and its fold models; final models are calibrated on held-out scores."""
+        (solution, *of_folds), choice, fold = trained
         result = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
-        if not solution.coef.any():
-            context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
-        if sentence := undecided_message(task.name, choice.candidates):
-            context.reporter.say(f"train: {sentence}")
+        self._say_weaknesses(task, solution, choice)
+        pairs, scale = windows.pairs, windows.scale
         unfolded = replace(solution, coef=pairs.unfold(solution.coef))
-        detector = fitted_detector(task, result, unfolded, pairs.unfold_scale(scale), projection)
+        detector = fitted_detector(task, result, unfolded, pairs.unfold_scale(scale), windows.projection)
         if of_folds:
-            fold = folds[task.name]
             stored = np.stack([pairs.unfold(one.coef * scale) for one in of_folds], axis=1)
-            path = context.run.fold_models(task.name)
-            context.run.files.claim([path])
+            path = self.workspace.folder.fold_models(task.name)
+            self.workspace.folder.files.claim([path])
             FoldModels(fold, stored, weights_hash(detector)).save(path)
-        if not context.settings.refine.rounds:  # which has held-out scores of its own
-            weights, fold = [one.coef for one in solutions[task.name]], folds[task.name]
-            detector = calibrated(context.workspace, context.settings, task, detector, pictures, fold, weights)
+        if not self.settings.refine.rounds:  # which has held-out scores of its own
+            weights = [one.coef for one in trained.solutions]
+            detector = calibrated(self.workspace, self.settings, task, detector, windows.pictures, fold, weights)
         detector.save(task.path)
-    context.run.remove_training()
+
+    def _say_weaknesses(self, task: FitTask, solution: LatentSolution, choice: Choice) -> None:
+        """Report a class whose weights are zero, and one whose candidates are all perfect."""
+        if not solution.coef.any():
+            self.workspace.reporter.say(
+                f"train: {task.name} ended at w = 0, which scores every window alike; raise --C."
+            )
+        if sentence := undecided_message(task.name, choice.candidates):
+            self.workspace.reporter.say(f"train: {sentence}")
 
 
 def _requests(y: Labels, fold: Index, choice: Choice) -> list[FitRequest]:
@@ -158,40 +222,3 @@ def _solutions(
     classes = [name for name, own in requests.items() for _ in own]
     found = iter(fit_requests(trainer, "train", together, bags, classes))
     return {name: list(islice(found, len(own))) for name, own in requests.items()}
-
-
-def _choices(context: RunContext, trainer: Trainer, bags: Bags, tasks: Sequence[FitTask]) -> dict[str, Choice]:
-    """Return the choice of every class; those that an interrupted training has stored are not made again."""
-    by_name = {task.name: task for task in tasks}
-    choices = {} if context.redo else _stored_choices(context, tasks)
-    train, names = context.settings.train, list(by_name)
-    grid = len(train.J) * len(train.trim) if train.learner == "latent_svm" else 1
-    for part in batches(len(names), train.folds * grid):
-        new = {name: by_name[name].y for name in names[part] if name not in choices}
-        choices |= choose_constants(trainer, bags, new, tasks[0].groups) if new else {}
-        entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in choices.items()}
-        _write_resume_file(context, context.run.choices_file, {"choices": entries})
-    return choices
-
-
-def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
-    context.run.write(path, json.dumps(with_checksum(path, content)))
-
-
-def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Choice]:
-    """Return the choices that an interrupted training made with the same settings and data."""
-    stored = read_checked(context.run.choices_file, context.reporter.say)
-    entries = {} if stored is None else stored["choices"]
-    choices = {}
-    for task in tasks:
-        entry = entries.get(task.name)
-        if entry and entry["key"] == _choice_key(task):
-            constants, *of_folds = (Constants(*values) for values in (entry["constants"], *entry["of_folds"]))
-            choices[task.name] = Choice(constants, of_folds, entry["candidates"], entry["history"])
-    return choices
-
-
-def _choice_key(task: FitTask) -> str:
-    """Return the hash of everything that decides a choice."""
-    mended = task.reviews.labels_key
-    return content_hash(json.dumps({**decisive(task.provenance), **mended}, sort_keys=True))
