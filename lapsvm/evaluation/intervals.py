@@ -180,7 +180,7 @@ def ranking_interval(value: float, with_pseudo: Smoothed, variance: float, n_gro
         Effective groups that were drawn; they give the degrees of freedom.
     """
     spread = with_pseudo.value * (1 - with_pseudo.value)
-    return wilson(value, _quantile(n_groups) ** 2 * (variance + with_pseudo.variance) / spread)
+    return wilson(value, student_quantile(n_groups) ** 2 * (variance + with_pseudo.variance) / spread)
 
 
 def correlation(first: Float64, second: Float64) -> float:
@@ -233,13 +233,14 @@ def difference_interval(difference: float, variance: float, n_groups: float) -> 
     from scipy.special import stdtr
 
     error = math.sqrt(variance)
-    half = _quantile(n_groups) * error
+    half = student_quantile(n_groups) * error
     statistic = abs(difference) / error if error else math.inf
     p_value = 2 * float(stdtr(_freedom(n_groups), -statistic)) if difference else 1.0
     return DifferenceInterval(max(-1.0, difference - half), min(1.0, difference + half), p_value)
 
 
-def _quantile(n_groups: float) -> float:
+def student_quantile(n_groups: float) -> float:
+    """Return the standard errors on either side of a mean of groups, or folds, that `LEVEL` takes."""
     from scipy.special import stdtrit
 
     return float(stdtrit(_freedom(n_groups), (1 + LEVEL) / 2))

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lapsvm.evaluation import Figure, Figures
-from lapsvm.evaluation.figures import Row
 from lapsvm.evaluation.measures import Pictures, Shown
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.decision import OK
 from lapsvm.inspection.threshold import AlarmThreshold
 from lapsvm.report.contents import Contents
-from lapsvm.report.diagnosis import Cell, FigureTable, interval_text, value_text
+from lapsvm.report.diagnosis import Cell, FigureTable, interval_cell, measure_table, row_cells, value_cell
 from lapsvm.report.tables import UNSEEN, where
 
 
@@ -48,24 +47,19 @@ def _defect_table(contents: Contents, figures: Figures) -> FigureTable:
         for measure in figures.measures(Shown.DEFECTS)
         if any(measure.key in row and row[measure.key].value is not None for row in rows)
     ]
-
-    def cells(row: Row) -> tuple[Cell, ...]:
-        return tuple(_cell(row.get(measure.key)) for measure in measures)
-
-    shown = tuple((name, cells(figures.classes.get(name, {}))) for name in contents.names)
     caption = " ".join(measure.definition for measure in measures)
     caption += " The last row asks whether a picture shows any defect."
     if figures.drawn is not None:
         caption += f" Small numbers are intervals at {figures.drawn.level:.0%}."
-    header = tuple(measure.heading for measure in measures)
-    last = cells(figures.any_class)
-    return FigureTable("How well defects are found", where(figures), caption, header, shown, last, "any defect")
+    heading = "How well defects are found", where(figures)
+    table = measure_table(contents, figures, measures, heading, caption, _cell)
+    return replace(table, last=row_cells(figures.any_class, measures, _cell), last_name="any defect")
 
 
 def _cell(figure: Figure | None) -> Cell:
     """Return a figure with its interval, if it has one."""
     has_interval = figure is not None and figure.interval is not None
-    return Cell(value_text(figure), interval_text(figure) if has_interval else "")
+    return replace(value_cell(figure), note=interval_cell(figure).text if has_interval else "")
 
 
 def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:

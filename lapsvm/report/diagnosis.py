@@ -4,7 +4,7 @@ Their numbers are entries of evaluation.json (``Contents.figures``).
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,15 +73,15 @@ def figure_tables(contents: Contents) -> list[FigureTable]:
     return [table for table in tables if table is not None]
 
 
-def interval_text(figure: Figure | None) -> str:
+def value_cell(figure: Figure | None) -> Cell:
+    """Return a value with three decimals, "-" where there is none."""
+    return Cell(decimal(None if figure is None else figure.value))
+
+
+def interval_cell(figure: Figure | None) -> Cell:
     """Return an interval as "0.360 to 0.470", "-" where there is none."""
     limits = None if figure is None else figure.interval
-    return UNDEFINED if limits is None else f"{decimal(limits[0])} to {decimal(limits[1])}"
-
-
-def value_text(figure: Figure | None) -> str:
-    """Return a value with three decimals, "-" where there is none."""
-    return decimal(None if figure is None else figure.value)
+    return Cell(UNDEFINED if limits is None else f"{decimal(limits[0])} to {decimal(limits[1])}")
 
 
 def _error_table(contents: Contents, figures: Figures) -> FigureTable | None:
@@ -112,23 +112,23 @@ def _gain(value: float | None) -> str:
 def _localisation_table(contents: Contents, figures: Figures) -> FigureTable | None:
     """Return CorLoc at three thresholds and the figures of the windows."""
     windows = contents.figures[figures.set_name].get("windows")
-    if windows is None and not figures.measures(Shown.FIT):
-        return None
-    known = figures.joined(Figures.from_json(windows or {}))
+    known = figures if windows is None else figures.joined(Figures.from_json(windows))
     has_boxes = any(measure.is_share for measure in known.measures(Shown.FIT))
-    heading = ("How well boxes fit" if has_boxes else "Windows"), f"on {figures.set_name}"
-    return measure_table(contents, known, Shown.FIT, heading, _sentences(known, Shown.FIT))
+    return _plain_table(contents, known, Shown.FIT, "How well boxes fit" if has_boxes else "Windows")
 
 
 def _coco_table(contents: Contents, figures: Figures) -> FigureTable | None:
     """Return COCO's figures."""
-    heading = "COCO", f"on {figures.set_name}"
-    return measure_table(contents, figures, Shown.COCO, heading, _sentences(figures, Shown.COCO))
+    return _plain_table(contents, figures, Shown.COCO, "COCO")
 
 
-def _sentences(figures: Figures, table: Shown) -> str:
-    """Return one sentence on each measure of a table."""
-    return " ".join(measure.definition for measure in figures.measures(table))
+def _plain_table(contents: Contents, figures: Figures, table: Shown, title: str) -> FigureTable | None:
+    """Return the measures of a table with what they are; None without a measure."""
+    measures = figures.measures(table)
+    if not measures:
+        return None
+    caption = " ".join(measure.definition for measure in measures)
+    return measure_table(contents, figures, measures, (title, f"on {figures.set_name}"), caption, value_cell)
 
 
 def _interval_table(contents: Contents, figures: Figures) -> FigureTable | None:
@@ -140,30 +140,25 @@ def _interval_table(contents: Contents, figures: Figures) -> FigureTable | None:
         f"{drawn.level:.0%} intervals over {drawn.over}: how far a figure would differ on other "
         f"pictures of the same kind (from {drawn.draws} bootstrap draws)."
     )
-    known = replace(figures, classes={name: _drawn_row(row) for name, row in figures.classes.items()}, any_class={})
-    table = measure_table(contents, known, Shown.FIGURES, ("Intervals", where(figures)), caption, interval_text)
-    return table and replace(table, folded=True)
-
-
-def _drawn_row(row: Row) -> Row:
-    return {key: figure for key, figure in row.items() if figure.is_drawn}
+    keys = {key for _, row in figures.rows() for key in row if row[key].is_drawn}
+    measures = [measure for measure in figures.measures() if measure.key in keys]
+    table = measure_table(contents, figures, measures, ("Intervals", where(figures)), caption, interval_cell)
+    return replace(table, folded=True)
 
 
 def measure_table(
-    contents: Contents, figures: Figures, table: Shown, heading: tuple[str, str], caption: str,
-    text: Callable[[Figure | None], str] = value_text,
-) -> FigureTable | None:  # fmt: skip
-    """Return a table of the figures of each class and their means; None without a measure."""
-    measures = figures.measures(table)
-    if not measures:
-        return None
-
-    def cells(row: Row) -> tuple[Cell, ...]:
-        return tuple(Cell(text(row.get(measure.key))) for measure in measures)
-
-    rows = tuple((name, cells(figures.classes.get(name, {}))) for name in contents.names)
+    contents: Contents, figures: Figures, measures: Sequence[Measure], heading: tuple[str, str], caption: str,
+    cell: Callable[[Figure | None], Cell],
+) -> FigureTable:  # fmt: skip
+    """Return a table of the figures of each class and their means."""
+    rows = tuple((name, row_cells(figures.classes.get(name, {}), measures, cell)) for name in contents.names)
     header = tuple(measure.heading for measure in measures)
-    return FigureTable(*heading, caption, header, rows, cells(figures.mean))
+    return FigureTable(*heading, caption, header, rows, row_cells(figures.mean, measures, cell))
+
+
+def row_cells(row: Row, measures: Sequence[Measure], cell: Callable[[Figure | None], Cell]) -> tuple[Cell, ...]:
+    """Return the cells of a row of figures."""
+    return tuple(cell(row.get(measure.key)) for measure in measures)
 
 
 @dataclass(frozen=True)

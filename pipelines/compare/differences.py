@@ -5,11 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import Figures, holm, paired_t_test
-from lapsvm.evaluation.intervals import LEVEL
+from lapsvm.evaluation.intervals import student_quantile
 
 Difference = dict[str, Any]
 
@@ -42,7 +41,7 @@ def t_test_row(first: Float64, other: Float64, overlap: float = 0.0) -> Differen
     """Return the paired t-test of two runs' values (n,), with the interval of the differences that it accepts."""
     test, n = paired_t_test(first, other, overlap=overlap), len(first)
     error = float((other - first).std(ddof=1) * np.sqrt(1 / n + overlap))
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+    half = student_quantile(n) * error
     return {**asdict(test), "low": test.difference - half, "high": test.difference + half}
 
 
