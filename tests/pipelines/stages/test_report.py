@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.figures import page_examples
 from lapsvm.pipelines.figures.page_examples import ShownSet, class_examples, disagreements
-from lapsvm.pipelines.fitting.tasks import weights_hash
 from lapsvm.pipelines.products.held_out import HeldOut
+from lapsvm.pipelines.products.models import weights_hash
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm import catalog
