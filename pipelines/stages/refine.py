@@ -11,10 +11,11 @@ from lapsvm.detection.detector import provenance_value
 from lapsvm.features import Projection, ShardSet
 
 from ..context import RunContext
+from ..fitting.refining.class_refinement import Refined
 from ..fitting.refining.loading import LoadedPictures
 from ..fitting.refining.pictures import StoredPictures
 from ..fitting.refining.prior import check_classes
-from ..fitting.refining.refinement import Refined, Refinement
+from ..fitting.refining.refinement import Refinement
 from ..products.drawn import DrawnShard
 from ..products.fold_models import fold_models
 from ..products.held_out import ScoredPictures, calibrated, is_to_learn

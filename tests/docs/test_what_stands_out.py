@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.refining.prior import STANDS_OUT, ObjectnessPrior
-from lapsvm.pipelines.fitting.refining.refinement import _counts
+from lapsvm.pipelines.fitting.refining.prior import STANDS_OUT, ObjectnessPrior, share_text
 from lapsvm.pipelines.settings.settings import ObjectnessSettings
 
 from lapsvm.objectness.regions import THRESHOLDS
@@ -31,7 +30,7 @@ def test_the_limits_of_the_share_are_those_of_the_program():
 @pytest.mark.parametrize("standing", [STANDS_OUT[0], 0.16, STANDS_OUT[1], 0.43])
 def test_the_howto_has_the_end_of_every_line(standing):
     prior = ObjectnessPrior(np.zeros(1), ObjectnessSettings().weight)
-    assert f"| {_counts(prior.share(standing))} |" in HOWTO
+    assert f"| {share_text(prior.share(standing))} |" in HOWTO
 
 
 def test_the_weight_is_the_default():

@@ -1,4 +1,4 @@
-"""Chains: models on their way through refinement, that of all pictures and those that each never see a fold.
+"""Chains: models on their way through refinement, one of all pictures and one without each fold.
 
 A chain is a model and the labels that it may see. It chooses the windows of its own positives, the windows of negatives
 that take part, and its start, so nothing of a fold reaches the chain without it. The model of all pictures takes in
@@ -25,7 +25,7 @@ the model may see."""
 
 
 class TrainedModels(NamedTuple):
-    """What training has learned of a class.
+    """The trained models of a class.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Chain(NamedTuple):
 
 
 def initial_chains(models: TrainedModels, choose: Choose, start: Float64 | None = None) -> list[Chain]:
-    """Return the chains before the first round: that of all pictures, then those without fold 1, 2 and so on.
+    """Return the chains before the first round: first the one of all pictures, then those without fold 1, 2 and so on.
 
     Each has the windows that it chooses itself. With `start` (d,) all have these weights.
     """

@@ -34,11 +34,11 @@ def choose_windows(
     if pictures.prior is not None:
         share = pictures.prior.share(_standing(pictures, windows, y if seen is None else seen))
         windows = _windows_by_scores(pictures, settings, rows, scoring, share) if share else windows
-    return _settled_windows(pictures, weights, windows)
+    return _with_reviewed(pictures, weights, windows)
 
 
 def prior_share(pictures: StoredPictures, settings: RefineSettings, y: Labels, weights: Float64) -> dict[str, float]:
-    """Return how much the windows stand out that a model chooses by scores alone, and how much of the prior counts.
+    """Return the mean objectness of the windows that a model chooses by scores alone, and the share of the prior.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def prior_share(pictures: StoredPictures, settings: RefineSettings, y: Labels, w
 
 
 def _standing(pictures: StoredPictures, windows: Index, y: Labels) -> float | None:
-    """Return the mean objectness of the windows (n_bags,) of positive pictures; None if none was measured."""
+    """Return the mean objectness of the windows (n_bags,) of positive pictures. None if no window was measured."""
     rows = np.flatnonzero(y > 0)
     return None if pictures.prior is None else pictures.prior.standing(pictures.bags.offsets[rows] + windows[rows])
 
@@ -99,28 +99,28 @@ def voted_windows(
     return chosen
 
 
-def _settled_windows(pictures: StoredPictures, weights: Float64, windows: Index) -> Index:
-    """Return the chosen windows (n_bags,), with those of some pictures replaced by what is known of them.
+def _with_reviewed(pictures: StoredPictures, weights: Float64, windows: Index) -> Index:
+    """Return the chosen windows (n_bags,), with the windows of reviewed pictures replaced by the reviewed ones.
 
     A picture with known objects gets the window that overlaps one most. In a picture with rejected boxes, a rejected
     window gives way to the best-scored one that is not; it stays where all are rejected.
     """
-    settled = windows.copy()
+    reviewed = windows.copy()
     for row, known in pictures.known.items():
         boxes = np.asarray(pictures.windows(row), dtype=np.float64)
         if len(known.true):
             added = pictures.added[row].boxes if row in pictures.added else boxes[:0]
-            settled[row] = known.nearest(np.concatenate([boxes, added]))
+            reviewed[row] = known.nearest(np.concatenate([boxes, added]))
             continue
         right = known.right(boxes, SAME)
-        if right.any() and not right[settled[row]]:
+        if right.any() and not right[reviewed[row]]:
             scores = pictures.bags.subset([row]).score_windows(weights)
-            settled[row] = int(np.argmax(np.where(right, scores, -np.inf)))
-    return settled
+            reviewed[row] = int(np.argmax(np.where(right, scores, -np.inf)))
+    return reviewed
 
 
 def count_unmoved(pictures: StoredPictures, settings: RefineSettings, initial: Chain, final: Chain) -> tuple[int, int]:
-    """Return in how many positive pictures the box stayed where refinement began, and in how many it did not.
+    """Count the positive pictures whose box stayed where refinement began, and the others.
 
     It stayed if the windows of both chains overlap by more than half. Pictures of which a person said something are not
     counted: their box is known. The final chain has the weights of detection, and chooses by scores alone, as detection

@@ -1,4 +1,4 @@
-"""What refinement works on, loaded from a run: its pictures, the models of training, and boxes that people drew."""
+"""The inputs of refinement, loaded from a run: pictures, trained models, and boxes that people drew."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ from ...shards.objectness import is_used
 from ..training_bags import ContextPairs, stored_bags, window_objectness_of
 from .chains import TrainedModels
 from .drawn_boxes import wanted_windows
+from .memory import shared_memory
 from .pictures import StoredPictures
 from .prior import ObjectnessPrior
-from .side_by_side import shared_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,12 @@ class LoadedPictures:
     def models(
         self, tasks: Sequence[FitTask], detectors: Mapping[str, Detector], folds: Mapping[str, FoldModels]
     ) -> dict[str, TrainedModels]:
-        """Return class -> what training has learned of it, for the features of the pictures."""
+        """Return class -> its trained models, for the features of the pictures."""
         made = {task.name: (detectors[task.name], folds[task.name], task.y) for task in tasks}
         return {name: TrainedModels.of_scaled(*of_class, self.pictures.scale) for name, of_class in made.items()}
 
 
 def _prior(settings: ObjectnessSettings, shards: ShardSet) -> ObjectnessPrior | None:
-    """Return what stands out among the windows; None where the run does not use it, or the shards lack it."""
+    """Return the objectness of each window. None if the run does not use it, or the shards lack it."""
     values = window_objectness_of(shards) if is_used(settings, shards.objectness) else None
     return None if values is None else ObjectnessPrior(values, settings.weight)

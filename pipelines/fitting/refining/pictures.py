@@ -1,4 +1,4 @@
-"""The training pictures as refinement sees them, and the windows of them that a round trains on."""
+"""The training pictures of refinement, and the windows that a round trains on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ class AddedWindows:
 
 @dataclass(frozen=True, eq=False)
 class StoredPictures:
-    """The training pictures with their features as stored, and what a person said of the objects of a class.
+    """The training pictures with their features as stored, and the objects of a class that a person reviewed.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class StoredPictures:
     added : mapping of row to AddedWindows, optional
         Windows of known objects that the pictures lack. Chains that may see the pictures are trained with them.
     prior : ObjectnessPrior, optional
-        What stands out among the windows.
+        The objectness of the windows.
     copies : Buffer
         The memory of the windows that chains are trained on.
     """
@@ -62,7 +62,7 @@ class StoredPictures:
         return self.boxes[self.bags.offsets[row] : self.bags.offsets[row + 1]]
 
     def with_context_share(self, weights: Float64, share: float) -> Float64:
-        """Return weights (d,) of which those of the context keep a share.
+        """Return the weights (d,) with a share of the weights of the context.
 
         With the weights that refinement learns the best windows are often too large.
         """
@@ -71,7 +71,7 @@ class StoredPictures:
     def active(
         self, chains: Sequence[Chain], count: int, copy_bytes: int | None = None
     ) -> Iterator[list["StoredPictures"]]:
-        """Yield the pictures of the chains, in which negatives have their `count` best-scored windows alone; 0: all.
+        """Yield the pictures of the chains, whose negatives keep their `count` best-scored windows; 0: all.
 
         A picture of a chain's fold has one window. The windows of a group of consecutive chains are copied once, and
         each excludes those of the others; as many share a copy as `copy_bytes` admit, at least one, by default all. A

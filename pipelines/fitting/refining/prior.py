@@ -1,6 +1,6 @@
-"""What stands out as a prior of where an object ends.
+"""Objectness as a prior of where an object ends.
 
-Labels say that something is in a picture, not where it ends: a part, the object, and the object with its surroundings
+Labels say that something is in a picture, not where it ends: a part, the object, and the object with its context
 separate the same pictures. People mark what stands out, so a window's objectness (`lapsvm.objectness`) counts beside
 its score when refinement chooses the windows of positive pictures. The models that learn from these windows need no
 objectness when they detect.
@@ -47,18 +47,18 @@ class ObjectnessPrior:
     is_decided: bool = False
 
     def of_class(self, name: str, settings: ObjectnessSettings) -> Self | None:
-        """Return the prior of a class: None where the settings name the classes that use it, and not this one."""
+        """Return the prior of a class. None if the settings name the classes that use it, and not this one."""
         if not settings.classes:
             return self
         return replace(self, is_decided=True) if name in settings.classes else None
 
     def standing(self, windows: NDArray[np.intp]) -> float | None:
-        """Return the mean objectness of some windows, by their place among all; None if none was measured."""
+        """Return the mean objectness of windows, by their index among all. None if no window was measured."""
         measured = self.values[windows][~np.isnan(self.values[windows])]
         return float(measured.mean(dtype=np.float64)) if len(measured) else None
 
     def share(self, standing: float | None) -> float:
-        """Return how much of the prior counts, from 0 to 1, where the windows that scores choose stand out so much."""
+        """Return the share of the prior, from 0 to 1, for the mean objectness of the windows that scores choose."""
         if standing is None:
             return 0.0
         low, high = STANDS_OUT
@@ -73,6 +73,11 @@ class ObjectnessPrior:
         if not share or np.isnan(values).any():
             return scores
         return np.asarray((scores - scores.mean()) / (scores.std() or 1.0) + share * self.weight * values)
+
+
+def share_text(share: float) -> str:
+    """Return how much the prior counts, as the end of a sentence."""
+    return {0.0: "does not count", 1.0: "counts in full"}.get(share, f"counts by {share:.2f}")
 
 
 def check_classes(settings: ObjectnessSettings, classes: Collection[str]) -> None:

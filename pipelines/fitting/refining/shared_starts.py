@@ -1,4 +1,4 @@
-"""Where refinement starts for a class of which training has learned nothing.
+"""The start of refinement for a class that training has learned nothing about.
 
 If held-out pictures of a class are ranked no better than by chance, the windows that training chose for it say nothing
 about it, and lie anywhere. Other classes of the same pictures may be separable; then their models together know what
@@ -36,7 +36,7 @@ class SharedStarts(NamedTuple):
     donors: list[str]
 
     def sentence(self, names: Iterable[str]) -> str:
-        """Return what the run says of those of some classes that start from others; empty if there are none."""
+        """Return a sentence that names the classes that start from another class's model. Empty if no class does."""
         receiving = [name for name in names if name in self.weights]
         if not receiving:
             return ""

@@ -1,104 +1,108 @@
-"""How many classes are refined at the same time, and the memory that stored windows and copies of them share.
+"""Several classes at the same time: each on a thread of its own, the trainings of all on the threads of one pool."""
 
-A class has a copy of the windows that its chains are trained on, and each chain in training candidates of its own. Both
-count beside the stored windows, which stay in memory first: where they do not, classes follow one another.
-"""
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from lapsvm.blas import one_blas_thread
 
-import numpy as np
+from ...run.progress import Reporter
+from ...shards.prefetch import PREFETCHED, prefetched
+from ..fit import TrainingProgress, training_progress
 
-from lapsvm.arrays import Index
-from lapsvm.bags.stores.memory import as_bytes
-from lapsvm.bfloat16 import named_type
-from lapsvm.features import ShardSet
-from lapsvm.latent.scheduling.candidates import CANDIDATES
-
-from ...context import Workspace
-from ...run.dataset import Labels
-from ...settings.settings import Settings
-
-_NUMBERS = 9  # bytes of a window for each chain: its score, and whether it takes part
-_GROWTH = 2  # times as many candidates as a pass finds, because those that were best once stay
+T = TypeVar("T")
+Update = Callable[[dict[str, Any]], None]
+"""Receives the record of every outer step of a training; raises CancelledError to end it."""
 
 
-class SharedMemory(NamedTuple):
-    """What refinement does with its memory.
+class ClassTrainings(NamedTuple):
+    """The trainings of one class, which share progress and threads with other classes.
 
     Attributes
     ----------
-    stored : int or None
-        Bytes for the stored windows.
-    copies : int or None
-        Bytes for the copied windows of a class. None where other processes hold the windows, or memory is unknown.
-    at_once : int
-        How many classes are refined at the same time.
+    name : str
+        The class.
+    first : int
+        The number of its first training among those of all classes.
+    progress : TrainingProgress
+    pool : Executor or None
+        The threads of the trainings. None: the class's own thread.
     """
 
-    stored: int | None
-    copies: int | None
-    at_once: int
+    name: str
+    first: int
+    progress: TrainingProgress
+    pool: Executor | None
+
+    def run(self, title: str, first: int, train: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
+        """Return the results of `train`, called with an `Update` and one item of each of the `arguments`.
+
+        Warnings name the `title`; `first` is the number of the first training among those of the class.
+        """
+
+        def titled(index: int, *of_one: Any) -> T:
+            self.progress.title = f"refine {self.name}, {title}"
+            return train(partial(self.progress.update, index), *of_one)
+
+        begin = self.first + first
+        return self.progress.run(titled, self.pool, range(begin, begin + len(arguments[0])), *arguments)
 
 
-def shared_memory(
-    workspace: Workspace, settings: Settings, shards: ShardSet, labels: Sequence[Labels] = ()
-) -> SharedMemory:
-    """Return how classes with these labels share the memory of a workspace.
+@contextmanager
+def side_by_side(
+    work: Callable[[ClassTrainings], T], counts: Mapping[str, int], threads: int, at_once: int, reporter: Reporter
+) -> Iterator[Iterator[T]]:
+    """Yield the results of `work` for each class, in order.
 
-    Where they follow one another, what a class needs beside its copies comes first, then copies get three quarters of
-    the rest, because rounds work on them, or what half of all windows take, and at least those of a chain. Where memory
-    is unknown, classes at the same time take as much as the stored windows at most.
-    """
-    if workspace.cluster:
-        return SharedMemory(None, None, 1)
-    limit = as_bytes(workspace.memory)
-    row = shards.headers[0].dim * named_type(shards.headers[0].dtype).itemsize
-    sizes = np.concatenate([np.diff(shard.offsets) for shard in shards])
-    stored, chains, count = int(sizes.sum()) * row, 1 + settings.train.folds, settings.refine.candidates
-    needs = [class_bytes(sizes, y, count, chains, row) for y in labels]
-    together = max((sum(need) for need in needs), default=0)
-    left = stored if limit is None else limit - stored
-    at_once = max(1, min(worth_at_once(workspace.threads, chains, len(labels)), left // max(together, 1)))
-    if limit is None:
-        return SharedMemory(None, None, at_once)
-    if at_once > 1:
-        return SharedMemory(limit - at_once * together, max(need.copies for need in needs), at_once)
-    beside = max((need.beside for need in needs), default=0)
-    alone = max((class_bytes(sizes, y, count, 1, row).copies for y in labels), default=0)
-    copies = max(min(max(limit - beside, 0) * 3 // 4, stored // 2), alone)
-    return SharedMemory(max(limit - beside - copies, 0), copies, 1)
-
-
-def worth_at_once(threads: int, chains: int, classes: int) -> int:
-    """Return how many classes keep all threads at work: one more than have a chain for each, while it has none."""
-    return min(classes, -(-threads // chains) + 1) if threads > 1 else 1
-
-
-class ClassBytes(NamedTuple):
-    """The bytes that refinement of a class takes at most: copied windows, and candidates and scores beside them."""
-
-    copies: int
-    beside: int
-
-
-def class_bytes(sizes: Index, y: Labels, count: int, chains: int, row: int) -> ClassBytes:
-    """Return the bytes that refinement of a class takes, beside the stored windows.
+    Trainings end with their next outer step where one raises, or the block, or the program is interrupted.
 
     Parameters
     ----------
-    sizes : (n_bags,)
-        Windows of each picture.
-    y : (n_bags,)
-        The labels of the class.
-    count : int
-        Windows of a negative picture that a chain keeps; 0 for all, which are not copied.
-    chains : int
-        Of which all share a copy and are trained at the same time.
-    row : int
-        Bytes of a window.
+    work : callable
+        Runs the trainings of a class.
+    counts : mapping of class to int
+        The number of its trainings at the same time.
+    threads : int
+        Of the pool of trainings.
+    at_once : int
+        Classes at the same time.
+    reporter : Reporter
+        Shows the progress.
     """
-    n_windows = int(sizes.sum())
-    copied = int(np.where(y > 0, sizes, np.minimum(sizes, chains * count)).sum()) if count else 0
-    candidates = min((copied or n_windows) // 2, _GROWTH * CANDIDATES * len(sizes))
-    return ClassBytes(copied * row, chains * (candidates * row + _NUMBERS * n_windows))
+    names = [name for name, count in counts.items() for _ in range(count)]
+    with (
+        one_blas_thread(),
+        training_progress(reporter, "refine", names, classes=len(counts)) as progress,
+        nullcontext() if threads == 1 else ThreadPoolExecutor(threads, "chain") as pool,
+    ):
+
+        def work_on(name: str) -> T:
+            return work(ClassTrainings(name, names.index(name), progress, pool))
+
+        with _on_threads(work_on, list(counts), min(at_once, len(counts))) as found:
+            try:
+                yield _finished(progress, found)
+            except BaseException:
+                progress.stop()
+                raise
+
+
+@contextmanager
+def _on_threads(work: Callable[[str], T], names: Sequence[str], count: int) -> Iterator[Iterable[tuple[str, T]]]:
+    """Yield the results of `work` for each class, with up to `count` classes at the same time."""
+    if count == 1:
+        yield ((name, work(name)) for name in names)
+        return
+    with (
+        ThreadPoolExecutor(count, "class") as pool,
+        closing(prefetched(pool, work, names, PREFETCHED * count)) as found,
+    ):
+        yield found
+
+
+def _finished(progress: TrainingProgress, found: Iterable[tuple[str, T]]) -> Iterator[T]:
+    for name, result in found:
+        progress.finish(name)
+        yield result

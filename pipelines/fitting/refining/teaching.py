@@ -23,7 +23,7 @@ FIRST = 5
 SEEN = 2
 """How many of them every chain must see."""
 HALF = 6
-"""Pictures with known objects that count half of what very many do."""
+"""The number of pictures with known objects at which their model counts as much as that of the labels."""
 CLOSER = 50.0
 """The factor of the loss's weight on reviewed pictures: their boxes are right, so they may be fitted closely."""
 WIDER = 10.0
@@ -31,7 +31,7 @@ WIDER = 10.0
 
 
 def reviewed_chains(chains: Sequence[Chain], known: Mapping[int, KnownBoxes]) -> list[Chain]:
-    """Return the chains with no other positive pictures than those with known objects."""
+    """Return the chains with only those of their positive pictures that have known objects."""
     reviewed = [row for row, boxes in known.items() if len(boxes.true)]
     unseen = ~np.isin(np.arange(len(chains[0].y)), reviewed)
     return [chain._replace(y=np.where((chain.y > 0) & unseen, 0, chain.y).astype(np.int8)) for chain in chains]
@@ -67,7 +67,7 @@ def count_positives(chain: Chain) -> int:
 
 
 def _share(reviewed: Chain) -> float:
-    """Return how much the model of the reviewed pictures counts, from 0 to 1."""
+    """Return the share of the model of the reviewed pictures, from 0 to 1."""
     return count_positives(reviewed) / (count_positives(reviewed) + HALF)
 
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.refining import refinement as module
+from lapsvm.pipelines.fitting.refining import class_refinement as module
 from lapsvm.pipelines.fitting.refining.chains import TrainedModels
+from lapsvm.pipelines.fitting.refining.memory import class_bytes, shared_memory, worth_at_once
 from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
 from lapsvm.pipelines.fitting.refining.refinement import Refinement
-from lapsvm.pipelines.fitting.refining.side_by_side import class_bytes, shared_memory, worth_at_once
 from lapsvm.pipelines.products.models import FitTask
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.settings.settings import RefineSettings, Settings
@@ -210,7 +210,7 @@ def test_one_class_at_a_time_leaves_what_it_needs(memory):
 
 
 def test_where_memory_is_unknown_classes_take_what_the_windows_take(monkeypatch):
-    monkeypatch.setattr("lapsvm.pipelines.fitting.refining.side_by_side.as_bytes", lambda _: None)
+    monkeypatch.setattr("lapsvm.pipelines.fitting.refining.memory.as_bytes", lambda _: None)
     assert shared(None) == (None, None, max(1, STORED // sum(NEED)))
     assert shared(None, cluster=object()) == (None, None, 1)
 
