@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from lapsvm.pipelines.cli.study import print_table, study_command
+from lapsvm.pipelines.cli.study import Given, print_table, study_command
 
 SOURCE = Path(__file__).resolve().parents[1]
 BUILD = ("setuptools", "Cython", "numpy")  # what pyproject.toml asks for to build the kernels
@@ -29,7 +28,7 @@ BUILD = ("setuptools", "Cython", "numpy")  # what pyproject.toml asks for to bui
 def main(
     extras: str = "",
     rounds: int = 1,
-    demo: Annotated[bool, typer.Option("--demo", help="Time make demo, too.")] = False,
+    demo: Annotated[bool, Given("--demo", help="Time make demo, too.")] = False,
 ) -> None:
     """Install the source, with extras as in pip's brackets."""
     print_table(["what", "wall s", "CPU s"], (row for _ in range(rounds) for row in measured(extras, demo)))

@@ -11,8 +11,8 @@ import os, signal, sys
 from importlib import import_module
 from contextlib import suppress
 
-OTHERS = "cv2 dask distributed http.server jinja2 multiprocessing.resource_tracker numpy onnx onnxruntime PIL.Image \
-    rich.console scipy.optimize scipy.stats sklearn.linear_model torch typer webbrowser".split()
+OTHERS = "click cv2 dask distributed http.server jinja2 multiprocessing.resource_tracker numpy onnx onnxruntime \
+    PIL.Image rich.console scipy.optimize scipy.stats sklearn.linear_model torch webbrowser".split()
 for name in OTHERS:  # what others look for is their own matter
     with suppress(ModuleNotFoundError):
         import_module(name)

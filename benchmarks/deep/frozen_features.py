@@ -17,10 +17,9 @@ from typing import Annotated, Any
 import cifar_features
 import numpy as np
 import torch
-import typer
 from cifar_features import Data
 from head_training import LOSSES, Records, Settings, Task, evaluate, measure, train
-from lapsvm.pipelines.cli.study import Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Given, Into, print_table, study_command
 from scipy.stats import t as student
 
 TRAINING = 10_000
@@ -32,7 +31,7 @@ POINTWISE = "cross-entropy"
 NOISE = (0.0, 0.1, 0.2, 0.3)
 NOISE_BATCH = 500
 NOISE_LOSSES = ("BCE", "AP hinge", "AP ramp, direct up", "AP direct down")
-Folder = Annotated[Path, typer.Option(help="Folder of features and results.")]
+Folder = Annotated[Path, Given(help="Folder of features and results.")]
 
 
 def flipped(classes: torch.Tensor, share: float, rng: np.random.Generator) -> torch.Tensor:
@@ -59,7 +58,7 @@ def head_task(data: Data, loss: str, batch: int, share: float) -> Task:
     return Task(partial(run_head, data, loss, batch, share), key)
 
 
-def extract(folder: Folder, archive: Annotated[Path, typer.Option("--zip", help="JPEG files.")]) -> None:
+def extract(folder: Folder, archive: Annotated[Path, Given("--zip", help="JPEG files.")]) -> None:
     """Extract features."""
     cifar_features.extract(archive, folder)
 

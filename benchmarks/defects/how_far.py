@@ -20,9 +20,8 @@ from typing import Annotated, Any
 
 import cv2
 import numpy as np
-import typer
 from judged import Judgement, Pictures, figures_of, pointing_entries
-from lapsvm.pipelines.cli.study import Root, print_table, study_command
+from lapsvm.pipelines.cli.study import Given, Root, print_table, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.figures.tables import difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
@@ -45,10 +44,10 @@ Pointing = dict[str, dict[str, dict[str, dict[str, Any]]]]  # method -> way -> c
 
 @study_command
 def main(
-    run: Path, root: Root = None, set_name: Annotated[str, typer.Option("--set")] = "test",
-    sizes: Annotated[str, typer.Option(help="Pixels of the other methods' pictures, with commas.")] = "320,640",
-    supervised: Annotated[bool, typer.Option("--supervised", help="Train on true boxes, too.")] = False,
-    to: Annotated[Path | None, typer.Option(help="A JSON file for all figures.")] = None,
+    run: Path, root: Root = None, set_name: Annotated[str, Given("--set")] = "test",
+    sizes: Annotated[str, Given(help="Pixels of the other methods' pictures, with commas.")] = "320,640",
+    supervised: Annotated[bool, Given("--supervised", help="Train on true boxes, too.")] = False,
+    to: Annotated[Path | None, Given(help="A JSON file for all figures.")] = None,
 ) -> None:  # fmt: skip
     """Judge the pictures of a test set by a run and by other methods."""
     cv2.setNumThreads(1)

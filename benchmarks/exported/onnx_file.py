@@ -16,8 +16,7 @@ from typing import Annotated, Any
 
 import cv2
 import numpy as np
-import typer
-from lapsvm.pipelines.cli.study import Cell, Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, Into, print_table, study_command
 
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels, open_dataset
@@ -70,8 +69,8 @@ def report(found: Iterable[Found], truth: dict[str, dict[str, Any]]) -> VocRepor
 
 @study_command
 def main(
-    run: Path, file: Path, voc: Path, set_name: Annotated[str, typer.Option("--set")] = "test",
-    pictures: Annotated[int, typer.Option(min=1)] = 120, into: Into = None,
+    run: Path, file: Path, voc: Path, set_name: Annotated[str, Given("--set")] = "test",
+    pictures: Annotated[int, Given(low=1)] = 120, into: Into = None,
 ) -> None:  # fmt: skip
     """Compare an exported detector with the run that it is of."""
     cv2.setNumThreads(1)

@@ -21,8 +21,7 @@ from typing import Annotated, NamedTuple
 import made_figures as made
 import numpy as np
 import right_boxes
-import typer
-from lapsvm.pipelines.cli.study import Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Given, Into, print_table, study_command
 from scipy.stats import binom
 
 from lapsvm.evaluation import Figure, mean_figure
@@ -48,8 +47,8 @@ Limits = Callable[[np.random.Generator], Iterator[tuple[str, tuple[float, float]
 
 @study_command
 def main(
-    runs: Annotated[list[Path] | None, typer.Argument(metavar="RUN")] = None, repetitions: int = 300, seed: int = 0,
-    quick: bool = False, into: Into = None,
+    runs: Annotated[list[Path] | None, Given(metavar="RUN", is_argument=True)] = None,
+    repetitions: int = 300, seed: int = 0, quick: bool = False, into: Into = None,
 ) -> None:  # fmt: skip
     """Measure the coverage of all intervals; --quick takes 5 repetitions and few kinds of pictures."""
     repetitions, kinds = (5, made.KINDS[:1]) if quick else (repetitions, made.KINDS)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-from lapsvm.pipelines.cli.study import Cell, Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, Into, print_table, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.stages.report import class_findings, label_counts
@@ -32,7 +31,7 @@ class Shown(NamedTuple):
 
 
 @study_command
-def main(outs: Annotated[list[Path], typer.Argument(metavar="OUT")], into: Into = None) -> None:
+def main(outs: Annotated[list[Path], Given(metavar="OUT", is_argument=True)], into: Into = None) -> None:
     """Print the table, and the classes below it."""
     shown = [one for out in outs for one in shown_steps(out)]
     print_table(["step without boxes", *BANDS], rows(shown), into)

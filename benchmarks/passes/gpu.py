@@ -15,9 +15,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-import typer
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import Cell, Into, alternate, gpu_clock, print_gpu, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, Into, alternate, gpu_clock, print_gpu, print_table, study_command
 
 from lapsvm.bags import Bags
 from lapsvm.bags.stores import gpu as on_gpu
@@ -129,7 +128,7 @@ def rows(types: Sequence[str]) -> Iterator[list[Cell]]:
 
 @study_command
 def main(
-    types: Annotated[str, typer.Option(help="Of the windows, separated by commas.")] = ",".join(TYPES),
+    types: Annotated[str, Given(help="Of the windows, separated by commas.")] = ",".join(TYPES),
     into: Into = None,
 ) -> None:
     """Measure passes on a GPU."""

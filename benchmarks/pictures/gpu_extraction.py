@@ -18,8 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import cv2
 import numpy as np
 import torch
-import typer
-from lapsvm.pipelines.cli.study import Cell, alternate, print_gpu, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, alternate, print_gpu, print_table, study_command
 from threadpoolctl import threadpool_limits
 
 from lapsvm.features import open_extractor
@@ -141,7 +140,7 @@ def rows(device: str, threads: int) -> Iterator[list[Cell]]:
 
 
 @study_command
-def main(threads: Annotated[int, typer.Option(help="That take pictures; 0 is one a core.")] = 0) -> None:
+def main(threads: Annotated[int, Given(help="That take pictures; 0 is one a core.")] = 0) -> None:
     """Time the features of pictures on the processor and on a GPU."""
     print_gpu(torch)
     print_table(TITLES.split("|"), rows("cuda", threads or os.cpu_count() or 1))

@@ -27,9 +27,8 @@ from typing import Annotated
 
 import numpy as np
 import psutil
-import typer
 from lapsvm.datasets.voc_writer import annotation
-from lapsvm.pipelines.cli.study import Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Given, Into, print_table, study_command
 from PIL import Image
 
 from lapsvm.errors import StageError
@@ -51,12 +50,12 @@ MADE = ("first", "folds", "models", "heldout", "detections")  # parts of a run t
 def main(
     data: Path,
     out: Path,
-    options: Annotated[list[str] | None, typer.Argument(help="Those of lapsvm run, after --.")] = None,
-    share: Annotated[float, typer.Option(help="Of the pictures of each set.")] = 1.0,
+    options: Annotated[list[str] | None, Given(help="Those of lapsvm run, after --.", is_argument=True)] = None,
+    share: Annotated[float, Given(help="Of the pictures of each set.")] = 1.0,
     jobs: int = os.cpu_count() or 1,
-    kill: Annotated[bool, typer.Option("--kill", help="Kill the run twice, and go on.")] = False,
-    lose_workers: Annotated[bool, typer.Option("--lose-workers", help="Kill a worker in stages with some.")] = False,
-    repeat: Annotated[bool, typer.Option("--again", help="Make parts again without workers, and compare.")] = False,
+    kill: Annotated[bool, Given("--kill", help="Kill the run twice, and go on.")] = False,
+    lose_workers: Annotated[bool, Given("--lose-workers", help="Kill a worker in stages with some.")] = False,
+    repeat: Annotated[bool, Given("--again", help="Make parts again without workers, and compare.")] = False,
     into: Into = None,
 ) -> None:
     """Make the pictures, run the job, print the table."""

@@ -15,8 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import cv2
 import numpy as np
-import typer
-from lapsvm.pipelines.cli.study import Cell, Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, Into, print_table, study_command
 
 from lapsvm.boxes import from_voc, iou
 from lapsvm.catalog import read_image
@@ -38,10 +37,10 @@ class Proposed(NamedTuple):
 
 @study_command
 def main(
-    roots: Annotated[list[Path], typer.Argument(metavar="ROOT")],
-    methods: Annotated[str, typer.Option(help="Separated by commas.")] = "selective_search,mixed",
-    limit: Annotated[int, typer.Option("--pictures", help="Of each folder.")] = 200,
-    side: Annotated[int, typer.Option(help="Longer side in pixels of what windows are proposed in.")] = 512,
+    roots: Annotated[list[Path], Given(metavar="ROOT", is_argument=True)],
+    methods: Annotated[str, Given(help="Separated by commas.")] = "selective_search,mixed",
+    limit: Annotated[int, Given("--pictures", help="Of each folder.")] = 200,
+    side: Annotated[int, Given(help="Longer side in pixels of what windows are proposed in.")] = 512,
     into: Into = None,
 ) -> None:
     """Print the recall of some folders."""

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
-from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import Cell, Into, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, Into, print_table, study_command
 from scipy.io import loadmat
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -125,10 +123,10 @@ def rows(root: Path, names: list[str], losses: list[str], repeats: int) -> Itera
 
 
 def bags(
-    root: Annotated[Path, typer.Option("--root", help="The folder of the sets.", **PATH)],
-    sets: Annotated[str, typer.Option(help="Names of sets, separated by commas.")] = ",".join(SETS),
-    losses: Annotated[str, typer.Option(help="Of AP and hinge.")] = ",".join(LEARNERS),
-    repeats: Annotated[int, typer.Option(help="How often the ten folds are drawn.")] = 3,
+    root: Annotated[Path, Given("--root", help="The folder of the sets.")],
+    sets: Annotated[str, Given(help="Names of sets, separated by commas.")] = ",".join(SETS),
+    losses: Annotated[str, Given(help="Of AP and hinge.")] = ",".join(LEARNERS),
+    repeats: Annotated[int, Given(help="How often the ten folds are drawn.")] = 3,
     into: Into = None,
 ) -> None:
     """Print accuracy and AUC of each set, beside published accuracies."""

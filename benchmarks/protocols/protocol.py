@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import click
 import numpy as np
-import typer
 from cell_tables import Results, label, markdown, protocol_table
 from cells import Cells
-from lapsvm.pipelines.cli.parameters import taking
+from lapsvm.pipelines.cli.parameters import verb_command
 from lapsvm.pipelines.cli.parsing import named_extractors, setting_values, split_names
 from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.context import RunContext
@@ -69,7 +69,7 @@ def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
 
     protocol.__doc__ = about
     options = [replace(one, default=defaults.get(one.name, one.default)) for one in (*TAKEN, *PROTOCOL)]
-    return study_command(taking(protocol, options, name=name, settings=settings_of("extract")))
+    return study_command(verb_command(name, protocol, options, settings_of("extract")))
 
 
 def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:
@@ -126,7 +126,7 @@ def run_protocol(protocol: ProtocolOptions, options: dict[str, Any]) -> None:
     write_json(as_json, table)
     write_atomically(as_text, text.encode())
     if not options["quiet"]:
-        typer.echo(text)
+        click.echo(text)
 
 
 def _context(options: dict[str, Any], protocol: ProtocolOptions, seed: int) -> RunContext:

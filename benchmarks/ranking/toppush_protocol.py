@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
+import click
 import numpy as np
-import typer
-from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import study_command
+from lapsvm.pipelines.cli.study import Given, study_command
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Bar, Reporter
 from libsvm_sets import Samples, read_official_split, read_set, scaled
@@ -194,15 +193,15 @@ def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
 
 @study_command
 def main(
-    root: Annotated[Path, typer.Option(help="Folder with the data sets.")],
-    out: Annotated[Path, typer.Option(help="Folder for toppush.json and toppush.md.", **PATH)],
-    sets: Annotated[str, typer.Option(help="Data sets, separated by commas.")] = "spambase,diabetes,w8a,a9a",
-    splits: Annotated[int, typer.Option(min=0, help="Random splits of each set.")] = 30,
-    learners: Annotated[str, typer.Option(help="Learners, separated by commas.")] = ",".join(DEFAULT_LEARNERS),
+    root: Annotated[Path, Given(help="Folder with the data sets.")],
+    out: Annotated[Path, Given(help="Folder for toppush.json and toppush.md.")],
+    sets: Annotated[str, Given(help="Data sets, separated by commas.")] = "spambase,diabetes,w8a,a9a",
+    splits: Annotated[int, Given(low=0, help="Random splits of each set.")] = 30,
+    learners: Annotated[str, Given(help="Learners, separated by commas.")] = ",".join(DEFAULT_LEARNERS),
 ) -> None:
     """Repeat the table of TopPush; a second call resumes an interrupted one."""
     run(root, out, split_names("option --sets", sets), splits, split_names("option --learners", learners, LEARNERS))
-    typer.echo((out / "toppush.md").read_text(encoding="utf-8"), nl=False)
+    click.echo((out / "toppush.md").read_text(encoding="utf-8"), nl=False)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
+import click
 from baselines import take_shards
-from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import Root, study_command
+from lapsvm.pipelines.cli.study import Given, Root, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
@@ -169,7 +168,7 @@ def run(
         runs = [make(source, out, variant, Reporter(True), root) for variant in variants]
         rows.append(Row(variants[0].name if len(variants) == 1 else f"{len(variants)} random starts", runs))
         if not quiet:
-            typer.echo(f"{rows[-1].name} is done", err=True)
+            click.echo(f"{rows[-1].name} is done", err=True)
     table = rows_table(rows, draws)
     write_rows(out, "variants", table)
     return table
@@ -177,12 +176,12 @@ def run(
 
 @study_command
 def main(
-    folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for the variants, each a run folder.", **PATH)],
-    variants: Annotated[str, typer.Option(help="Variants, separated by commas.")] = ",".join(VARIANTS),
-    starts: Annotated[int, typer.Option(min=0, help="Random starts, as one more row.")] = 0,
-    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
+    folder: Annotated[Path, Given("--run", help="Folder of a finished run.")],
+    out: Annotated[Path, Given(help="Folder for the variants, each a run folder.")],
+    variants: Annotated[str, Given(help="Variants, separated by commas.")] = ",".join(VARIANTS),
+    starts: Annotated[int, Given(low=0, help="Random starts, as one more row.")] = 0,
+    draws: Annotated[int, Given(low=1, high=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
+    quiet: Annotated[bool, Given("--quiet", help="No progress and no table.")] = False,
     root: Root = None,
 ) -> None:
     """Repeat a run with one setting changed at a time."""

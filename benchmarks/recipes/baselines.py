@@ -17,12 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
-import typer
 from baseline_learners.fit_heads import HeadPictures, fit_heads
 from baseline_learners.fit_mi_svm import fit_mi_svm
 from baseline_learners.options import HEADS, BaselineOptions, Method
-from lapsvm.pipelines.cli.parameters import PATH
-from lapsvm.pipelines.cli.study import Root, study_command
+from lapsvm.pipelines.cli.study import Given, Root, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.training_bags import training_bags
 from lapsvm.pipelines.products.detections import detect_set, publish_results, write_temporary_results
@@ -149,21 +147,19 @@ def take_shards(source: RunFolder, target: RunFolder, sets: list[str]) -> None:
 
 @study_command
 def main(
-    folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for the results, a run folder.", **PATH)],
-    method: Annotated[Method, typer.Option(help="Baseline to train.")],
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=MAX_SEED, show_default="0", help="Seed of folds, first weights and order.")
-    ] = None,
+    folder: Annotated[Path, Given("--run", help="Folder of a finished run.")],
+    out: Annotated[Path, Given(help="Folder for the results, a run folder.")],
+    method: Annotated[Method, Given(help="Baseline to train.")],
+    seed: Annotated[int | None, Given(low=0, high=MAX_SEED, help="Seed of folds, first weights and order.")] = None,
     seeds: Annotated[
-        str, typer.Option(help="Seeds of a head, as in 0,1,2: a run each in OUT, with the first one's constants.")
+        str, Given(help="Seeds of a head, as in 0,1,2: a run each in OUT, with the first one's constants.")
     ] = "",
-    epochs: Annotated[str, typer.Option(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
-    lr: Annotated[str, typer.Option(help="Steps of the heads to choose from, as in .003,.01.")] = "",
-    weight_decay: Annotated[float | None, typer.Option(min=0, help="Weight of |w|^2 / 2 in each step.")] = None,
-    C: Annotated[str, typer.Option("--C", help="C of mi_svm to choose from.")] = "",
-    J: Annotated[str, typer.Option("--J", help="J of mi_svm to choose from.")] = "",
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
+    epochs: Annotated[str, Given(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
+    lr: Annotated[str, Given(help="Steps of the heads to choose from, as in .003,.01.")] = "",
+    weight_decay: Annotated[float | None, Given(low=0, help="Weight of |w|^2 / 2 in each step.")] = None,
+    C: Annotated[str, Given("--C", help="C of mi_svm to choose from.")] = "",
+    J: Annotated[str, Given("--J", help="J of mi_svm to choose from.")] = "",
+    quiet: Annotated[bool, Given("--quiet", help="No progress and no tables.")] = False,
     root: Root = None,
 ) -> None:
     """Train a baseline on the shards of a run and evaluate it."""

@@ -16,9 +16,8 @@ from typing import Annotated, Any
 
 import cv2
 import numpy as np
-import typer
 from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
-from lapsvm.pipelines.cli.study import study_command
+from lapsvm.pipelines.cli.study import Given, study_command
 
 from lapsvm.voc_files import VocObject
 
@@ -37,9 +36,9 @@ def drawing(write: partial[None]) -> Callable[..., None]:
 
     def draw(
         out: Path,
-        pictures: Annotated[int, typer.Option(help="Of each set.")] = write.keywords["count"],
-        size: Annotated[tuple[int, int], typer.Option(help="Width and height.")] = (640, 480),
-        sides: Annotated[tuple[float, float], typer.Option(help="Range of a box's side.")] = write.keywords["sides"],
+        pictures: Annotated[int, Given(help="Of each set.")] = write.keywords["count"],
+        size: Annotated[tuple[int, int], Given(help="Width and height.")] = (640, 480),
+        sides: Annotated[tuple[float, float], Given(help="Range of a box's side.")] = write.keywords["sides"],
         seed: int = 0,
     ) -> None:
         """Write a VOC folder of drawn pictures."""

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, print_table, study_command
 from lapsvm.pipelines.commands.drawing.files import picture_files
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.inspection.decisions import calibrated_detectors, known_held_out
@@ -40,8 +39,8 @@ SHARES = 0.02, 0.05, 0.1, 0.2
 @study_command
 def main(
     run: Path,
-    pictures: Annotated[list[Path] | None, typer.Argument()] = None,
-    without_objects: Annotated[Path | None, typer.Option(help="A VOC folder: its test pictures of no class.")] = None,
+    pictures: Annotated[list[Path] | None, Given(is_argument=True)] = None,
+    without_objects: Annotated[Path | None, Given(help="A VOC folder: its test pictures of no class.")] = None,
 ) -> None:
     """Print how many new pictures of no class raise an alarm, beside what was wanted."""
     files = [one.path for one in picture_files(pictures or [], print)]

@@ -10,10 +10,8 @@ printed and written to DIR/repetitions.json and DIR/repetitions.md.
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import Into, Root, study_command
+from lapsvm.pipelines.cli.study import Given, Into, Root, study_command
 from lapsvm.pipelines.compare.runs import MEASURES
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.settings.limits import MAX_DRAWS
@@ -33,10 +31,10 @@ def parse_row(text: str) -> Row:
 
 @study_command
 def main(
-    row: Annotated[list[str], typer.Option(help="NAME=RUN,RUN; once for every row of the table.")],
-    out: Annotated[Path, typer.Option(help="Folder for the table.", **PATH)],
-    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
-    measures: Annotated[str, typer.Option(help="What is printed, separated by commas.")] = ",".join(MEASURES),
+    row: Annotated[list[str], Given(help="NAME=RUN,RUN; once for every row of the table.")],
+    out: Annotated[Path, Given(help="Folder for the table.")],
+    draws: Annotated[int, Given(low=1, high=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
+    measures: Annotated[str, Given(help="What is printed, separated by commas.")] = ",".join(MEASURES),
     root: Root = None,
     into: Into = None,
 ) -> None:

@@ -26,9 +26,8 @@ from statistics import fmean
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import Cell, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, print_table, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
@@ -52,10 +51,10 @@ STAGES = ("refine", "detect", "evaluate")
 @study_command
 def main(
     out: Path,
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN")],
-    verdicts: Annotated[str, typer.Option(help="Numbers a class, shares as 10%, all; separated by commas.")] = "20",
-    seeds: Annotated[str, typer.Option(help="Numbers, separated by commas.")] = "0",
-    orders: Annotated[str, typer.Option(help="random, agreement")] = RANDOM,
+    runs: Annotated[list[Path], Given(metavar="RUN", is_argument=True)],
+    verdicts: Annotated[str, Given(help="Numbers a class, shares as 10%, all; separated by commas.")] = "20",
+    seeds: Annotated[str, Given(help="Numbers, separated by commas.")] = "0",
+    orders: Annotated[str, Given(help="random, agreement")] = RANDOM,
     threads: int = 1,
 ) -> None:
     """Review and refine what is missing, then print the table."""

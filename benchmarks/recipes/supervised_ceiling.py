@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
-import typer
-from lapsvm.pipelines.cli.study import print_table, study_command
+from lapsvm.pipelines.cli.study import Given, print_table, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.fitting.training_bags import stored_bags
 from lapsvm.pipelines.products.detections import detect_set
@@ -39,7 +38,7 @@ class Pictures(NamedTuple):
 
 @study_command
 def main(
-    folder: Annotated[Path, typer.Argument(metavar="RUN")], C: Annotated[float, typer.Option("--C")] = C_DEFAULT
+    folder: Annotated[Path, Given(metavar="RUN", is_argument=True)], C: Annotated[float, Given("--C")] = C_DEFAULT
 ) -> None:
     """Train on the true boxes and print the figures."""
     context = RunContext.opened(folder, "a ceiling", threads=2, quiet=True)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import study_command, table_lines
+from lapsvm.pipelines.cli.study import Given, study_command, table_lines
 from variants import CEILING, read_results
 
 MEASURES = ("ap_11point", "corloc")
@@ -26,11 +25,11 @@ Lines = Mapping[tuple[str, str], Mapping[str, Any]]
 
 @study_command
 def main(
-    outs: Annotated[list[Path], typer.Argument(metavar="OUT")],
-    on: Annotated[str, typer.Option(help="trainval or test")] = "trainval",
-    variants: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
-    sets: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
-    measure: Annotated[str, typer.Option(help="Of shares; by default the mean of all.")] = ",".join(MEASURES),
+    outs: Annotated[list[Path], Given(metavar="OUT", is_argument=True)],
+    on: Annotated[str, Given(help="trainval or test")] = "trainval",
+    variants: Annotated[str, Given(help="Names, separated by commas; all by default.")] = "",
+    sets: Annotated[str, Given(help="Names, separated by commas; all by default.")] = "",
+    measure: Annotated[str, Given(help="Of shares; by default the mean of all.")] = ",".join(MEASURES),
 ) -> None:
     """Print the tables of finished variants."""
     split_names("option --on", on, ("trainval", "test"))

@@ -18,11 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
 from ablation import VARIANTS, Variant, make
 from development_sets import DevelopmentSet, development_sets
 from figures import figures_of, run_figures
-from lapsvm.pipelines.cli.study import study_command
+from lapsvm.pipelines.cli.study import Given, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.run.dataset import NO_SET
 from lapsvm.pipelines.run.folder import RunFolder
@@ -46,7 +45,7 @@ PARTS = (
 STAGES = ("train", "refine", "detect", "evaluate")
 
 
-class Given(NamedTuple):
+class Shared(NamedTuple):
     """What the runs of a command share."""
 
     out: Path
@@ -59,17 +58,17 @@ class Given(NamedTuple):
 def main(
     data: Path,
     out: Path,
-    sets: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
-    variants: Annotated[str, typer.Option(help="Names and TOML files, separated by commas.")] = "parts,ceiling",
-    base: Annotated[Path | None, typer.Option(help="A TOML file whose [base] is in place of best's settings.")] = None,
-    shards_from: Annotated[Path | None, typer.Option(help="The OUT of another command, whose shards serve.")] = None,
-    extra: Annotated[list[str] | None, typer.Option(help="A further set.", metavar="NAME=ROOT")] = None,
-    test: Annotated[bool, typer.Option("--test", help="Measure on test.")] = False,
+    sets: Annotated[str, Given(help="Names, separated by commas; all by default.")] = "",
+    variants: Annotated[str, Given(help="Names and TOML files, separated by commas.")] = "parts,ceiling",
+    base: Annotated[Path | None, Given(help="A TOML file whose [base] is in place of best's settings.")] = None,
+    shards_from: Annotated[Path | None, Given(help="The OUT of another command, whose shards serve.")] = None,
+    extra: Annotated[list[str] | None, Given(help="A further set.", metavar="NAME=ROOT")] = None,
+    test: Annotated[bool, Given("--test", help="Measure on test.")] = False,
     threads: int = os.cpu_count() or 1,
 ) -> None:
     """Run what is missing."""
     warnings.simplefilter("ignore")
-    given = Given(out, shards_from, test, threads)
+    given = Shared(out, shards_from, test, threads)
     more = {name: Path(root).resolve() for name, _, root in (text.partition("=") for text in extra or ())}
     of_sets = development_sets(data.resolve(), out.resolve() / "sets", more, sets.split(",") if sets else [])
     named, shared = read_variants(variants), _tables(base).get("base", {}) if base else {}
@@ -117,7 +116,7 @@ def _source(variant: str, values: Mapping[str, Any]) -> str:
     return variant if own else "best"
 
 
-def _context(given: Given, one: DevelopmentSet, variant: str, values: Mapping[str, Any]) -> RunContext:
+def _context(given: Shared, one: DevelopmentSet, variant: str, values: Mapping[str, Any]) -> RunContext:
     """Return the context of a run on a set that has its own shards."""
     settings = Settings().with_values({
         **BEST,
@@ -139,7 +138,7 @@ def _context(given: Given, one: DevelopmentSet, variant: str, values: Mapping[st
     )
 
 
-def _measured(given: Given, one: DevelopmentSet, variant: str, values: Mapping[str, Any], on: str) -> dict[str, Any]:
+def _measured(given: Shared, one: DevelopmentSet, variant: str, values: Mapping[str, Any], on: str) -> dict[str, Any]:
     """Return the line of a set and a variant, after running what is missing."""
     source = RunFolder(given.out / "runs" / one.name / _source(variant, values))
     settings = source.settings().with_values({"data.test_set": "test" if given.test else NO_SET})

@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Any
 
-import typer
+import click
 
 from lapsvm.errors import LapsvmError
 
@@ -24,14 +24,11 @@ from ..settings.limits import one_line
 from .flags import with_flags
 from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, Farewell, leave
 
-# the base of all of the parser's own complaints, wherever typer keeps the parser
-ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
-
 FAILED = 2
 COMPLETION = "_LAPSVM_COMPLETE"  # the variable by which a shell asks for completions
 
 
-def call(app: typer.Typer, arguments: list[str], name: str | None = None) -> None:
+def call(app: click.Command, arguments: list[str], name: str | None = None) -> None:
     """Run an application and exit as `main` does; `name` is what usage lines call it, by default its file."""
     warnings.filterwarnings("ignore", module=r"PIL\.")  # messages of a picture's decoder are reported with its name
     if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
@@ -46,15 +43,14 @@ def call(app: typer.Typer, arguments: list[str], name: str | None = None) -> Non
         if interruption.came:  # the parser may have caught it and handed out another status
             status, line = INTERRUPTED, Farewell.line
     if line:
-        typer.echo(line, err=True)
+        click.echo(line, err=True)
     sys.exit(status)
 
 
-def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[int, str]:
+def _outcome(app: click.Command, arguments: list[str], name: str | None) -> tuple[int, str]:
     """Run an application and return its exit status, with the line of a failure."""
     try:
-        status = app(arguments, standalone_mode=False, prog_name=name) or 0
-        return (FAILED if status and _is_completion(arguments) else status), ""
+        return app.main(arguments, name, standalone_mode=False) or 0, ""
     except LapsvmError as error:
         reason = with_flags(str(error))
     except OSError as error:
@@ -63,12 +59,12 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
         reason = f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
     except MemoryError as error:
         reason = f"memory is not enough for this: {error or 'the system has no more'}."
-    except ParserError as error:
-        reason = error.format_message()  # type: ignore[attr-defined]
-    except (KeyboardInterrupt, typer.Abort):
+    except click.ClickException as error:
+        reason = error.format_message()
+    except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED, Farewell.line
     except SystemExit as error:
-        if _is_completion(arguments):
+        if COMPLETION in os.environ:  # the parser ends the program itself
             return (FAILED if error.code else 0), ""
         if _lost_its_reader(error.__context__):  # the parser and the console end the program themselves
             return UNHEARD, ""
@@ -86,11 +82,6 @@ def _lost_its_reader(error: BaseException | None) -> bool:
         poll.register(descriptor, 0)
     silenced = os.fstat(1).st_rdev == os.stat(os.devnull).st_rdev  # by the console, which has met the same error
     return silenced or any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-def _is_completion(arguments: list[str]) -> bool:
-    """Return whether a shell asks for completions, or a user for its script; typer then ends the program itself."""
-    return COMPLETION in os.environ or arguments[:1] in (["--install-completion"], ["--show-completion"])
 
 
 def check_device(name: str) -> None:

@@ -1,15 +1,11 @@
-"""The parameters of a verb, made from the table of options, and its help in panels."""
+"""The command of a verb: its parameters from the table of options, its help in panels."""
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer.core import TyperCommand
+import click
 
 from ..settings.option import REQUIRED, Option, Several
 from ..settings.options import add_options, options_of, settings_of, shown_in_help
@@ -18,175 +14,174 @@ from .parsing import assigned_values
 
 ALL, WORDS = "lapsvm.help_all", "lapsvm.words"  # of the context: help shows all; the words after the verb
 OTHER = "Help"
-JSON = "--json"
 ASSIGNMENTS = "assignments"  # the name of the option --set
-_METAVARS = {str: "TEXT", int: "N", float: "X"}
+_METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH"}
 NO_DEFAULTS = ("tune", "predict")  # the grids of tune, and what a model records, go before the settings
 Verb = Callable[[dict[str, Any]], Outcome | None]
+Printing = Callable[[click.Context], None]
 
-app = typer.Typer(
-    name="lapsvm",
-    help="Object detectors from image-level labels, trained on average precision itself.",
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+
+class Verbs(click.Group):
+    """The application: help lists the verbs in their order, each with its first line."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Return the names of the verbs in the order of help."""
+        return list(self.commands)
 
 
 def named_path(text: str) -> Path:
-    """Return the path that an option names; an empty text would mean the current folder, which nobody typed."""
-    if not text:
-        raise typer.BadParameter("a path must not be empty; the current folder is '.'")
+    """Return the path that a user names; an empty text would mean the current folder, which nobody typed."""
+    if not str(text):
+        raise click.BadParameter("a path must not be empty; the current folder is '.'")
     return Path(text)
 
 
-PATH: dict[str, Any] = {"parser": named_path, "metavar": "PATH"}
+class VerbCommand(click.Command):
+    """A command whose help stands in panels: the main options for ``--help``, all for ``--help-all``."""
 
+    def __init__(self, name: str, options: Sequence[Option], **about: Any) -> None:
+        super().__init__(name, **about)
+        self._options = {option.name: option for option in options}
 
-class PanelCommand(TyperCommand):
-    """A verb whose help stands in panels: those of most use for ``--help``, all for ``--help-all``."""
-
-    most_used: frozenset[str] = frozenset()
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let the option of a file that JSON goes to stand alone; standard output is meant then."""
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words for options that end the program whatever else is given."""
         ctx.meta[WORDS] = tuple(args)
-        if any(parameter.name == "json_file" for parameter in self.params):
-            pairs = pairwise([*args, "--"])
-            args = [f"{JSON}={STDOUT}" if word == JSON and after.startswith("--") else word for word, after in pairs]
         return super().parse_args(ctx, args)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of each panel."""
         panels: dict[str, list[tuple[str, str]]] = {}
-        hidden = 0
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record and (ctx.meta.get(ALL) or parameter.name in self.most_used):
-                panels.setdefault(getattr(parameter, "rich_help_panel", None) or OTHER, []).append(record)
-            elif record:
-                hidden += 1
+            option = self._options.get(str(parameter.name))
+            if option is None or ctx.meta.get(ALL) or shown_in_help(option, str(self.name)):
+                record = parameter.get_help_record(ctx) or ("", "")
+                if option and not option.flags:  # an argument, of which the parser tells nothing
+                    record = (f"{option.flag}...", f"{option.help}  [required]")
+                panels.setdefault(option.panel if option else OTHER, []).append(record)
         for name, records in panels.items():
             with formatter.section(name):
                 formatter.write_dl(records)
+        hidden = len(self.get_params(ctx)) - sum(map(len, panels.values()))
         if hidden:
             formatter.write_paragraph()
             formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")
+
+
+app = Verbs("lapsvm", help="Object detectors from image-level labels, trained on average precision itself.")
 
 
 def add_verb(name: str, *alone: Option) -> Callable[[Verb], Verb]:
     """Return a decorator that adds a function of all options to `app`; those that it has `alone` enter the table."""
     add_options(name, alone)
     options, settings = options_of(name), settings_of(name)
-    lists = [_lists_settings(name, settings)] if ASSIGNMENTS in {option.name for option in options} else []
-    main = frozenset(option.name for option in options if shown_in_help(option, name))
+    helps = [printing("--help-all", "Show all options and exit.", _print_all)]
+    if ASSIGNMENTS in {option.name for option in options}:
+        helps.insert(0, _settings_option(name, settings))
 
     def decorate(verb: Verb) -> Verb:
-        shown = type("VerbCommand", (PanelCommand,), {"most_used": main | {"help", "help_all", "help_settings"}})
-        app.command(name, cls=shown)(
-            taking(verb, options, *lists, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name, settings=settings)
-        )
+        app.add_command(verb_command(name, verb, options, settings, helps, defaults=name not in NO_DEFAULTS))
         return verb
 
     return decorate
 
 
-def taking(
-    verb: Verb,
-    options: Sequence[Option],
-    *more: inspect.Parameter,
-    defaults: bool = True,
-    name: str | None = None,
-    settings: Mapping[str, Option] = MappingProxyType({}),
-) -> Callable[..., None]:
-    """Return a function for typer that has the parameters of some options and passes them to a verb as one dict.
+def verb_command(
+    name: str, verb: Verb, options: Sequence[Option], settings: Mapping[str, Option] = MappingProxyType({}),
+    helps: Iterable[click.Option] = (), *, defaults: bool = True,
+) -> click.Command:  # fmt: skip
+    """Return the command that passes the values of options to a verb as one dict, each checked by its option's rule.
 
-    Every value is checked by its option's rule before. `more` are parameters that the verb does not get. Without
-    `defaults`, help does not show those of settings. ``--set`` takes `settings`, and passes their values as a dict.
+    Without `defaults`, help does not show those of settings. ``--set`` takes `settings`, and passes their values as a
+    dict.
     """
 
-    def command(**values: Any) -> None:
+    def run(**values: Any) -> None:
         for option in options:
+            if isinstance(values[option.name], tuple):
+                values[option.name] = list(values[option.name]) or option.default
             if values[option.name] is not None and option.several is not Several.COMMAS:
                 option.check(values[option.name])
         if ASSIGNMENTS in values:
             values[ASSIGNMENTS] = assigned_values(values[ASSIGNMENTS], settings)
-        with answering(command.__name__, wanted=bool(values.get("as_json")) or values.get("json_file") == STDOUT):
-            give(verb({option.name: values[option.name] for option in options}))
+        with answering(name, wanted=bool(values.get("as_json")) or values.get("json_file") == STDOUT):
+            give(verb(values))
 
-    parameters = [*(_parameter(option, defaults) for option in options), *more]
-    command.__name__, command.__doc__ = name or verb.__name__, verb.__doc__
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return command
+    about, _, _ = (verb.__doc__ or "").partition("\n")
+    parameters = [*(_parameter(option, defaults) for option in options), *helps]
+    return VerbCommand(name, options, params=parameters, callback=run, help=verb.__doc__, short_help=about)
 
 
-def _show_all(ctx: typer.Context, given: bool) -> None:
-    """Print the whole help and end."""
-    if given:
-        ctx.meta[ALL] = True
-        typer.echo(ctx.get_help())
-        raise typer.Exit
+def printing(flag: str, about: str, show: Printing) -> click.Option:
+    """Return an option that prints and ends the program, whatever else is given."""
+
+    def callback(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+        if given and not ctx.resilient_parsing:
+            show(ctx)
+            ctx.exit()
+
+    return click.Option([flag], is_flag=True, is_eager=True, expose_value=False, callback=callback, help=about)
 
 
-def _lists_settings(verb: str, settings: Mapping[str, Option]) -> inspect.Parameter:
-    """Return the option that prints the settings of a verb and ends, whatever else is given."""
+def _print_all(ctx: click.Context) -> None:
+    """Print the whole help."""
+    ctx.meta[ALL] = True
+    click.echo(ctx.get_help())
 
-    def show(ctx: typer.Context, given: bool) -> None:
-        if not given:
-            return
+
+def _settings_option(verb: str, settings: Mapping[str, Option]) -> click.Option:
+    """Return the option that prints the settings of a verb."""
+
+    def show(ctx: click.Context) -> None:
         from .settings_list import settings_rows, settings_text
 
-        if JSON in ctx.meta[WORDS]:
+        if "--json" in ctx.meta[WORDS]:
             print_json(Outcome(figures={"settings": settings_rows(verb, settings)}).entry(verb))
         else:
-            typer.echo(settings_text(verb, settings))
-        raise typer.Exit
+            click.echo(settings_text(verb, settings))
 
-    about = "List the settings that --set takes, and exit."
-    return _keyword(
-        "help_settings", bool, typer.Option("--help-settings", help=about, is_eager=True, callback=show), False
-    )
+    return printing("--help-settings", "List the settings that --set takes, and exit.", show)
 
 
-def _keyword(name: str, kind: Any, typed: Any, default: Any) -> inspect.Parameter:
-    """Return a keyword-only parameter with what typer is to know of it."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, typed])
+def _parameter(option: Option, defaults: bool) -> click.Parameter:
+    """Return the parameter of one option."""
+    is_repeated, is_required = option.several is Several.REPEATED, option.default is REQUIRED
+    about: dict[str, Any] = {"type": _type(option), "required": is_required, **_value(option)}
+    if not option.flags:
+        return click.Argument([option.name], nargs=-1, **about)
+    if not is_required and not is_repeated:
+        about["default"] = option.default
+    is_told = option.default_text() and (defaults or not option.field) and "default" not in option.help
+    text = f" [default: {option.default_text()}]" if is_told else ""
+    return click.Option([option.name, option.flags], multiple=is_repeated, help=option.help + text, **about)
 
 
-_SHOWS_ALL = typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_all)
-_HELP_ALL = _keyword("help_all", bool, _SHOWS_ALL, default=False)
+def _type(option: Option) -> Any:
+    """Return the type of a value for click."""
+    if option.several is Several.COMMAS or (option.kind is Path and option.field):
+        return str
+    return named_path if option.kind is Path else option.kind
 
 
-@cache  # most options are those of several verbs
-def _parameter(option: Option, defaults: bool) -> inspect.Parameter:
-    """Return one keyword-only parameter."""
-    repeated = option.several is Several.REPEATED
-    kind = str if option.several is Several.COMMAS or (option.kind is Path and option.field) else option.kind
-    annotation: Any = list[kind] if repeated else kind  # type: ignore[valid-type]
-    default = option.default
-    if default is None:
-        annotation |= None
-    about: dict[str, Any] = {"help": option.help, "show_default": False, "rich_help_panel": option.panel}
-    if option.default_text() and not (option.field and not defaults) and "default" not in option.help:
-        about["help"] += f" [default: {option.default_text()}]"
-    if option.kind is Path:
-        about |= {"metavar": "PATH"} if option.field or (repeated and not option.flags) else PATH
-    elif option.kind is not bool:
-        about["metavar"] = "A,B,..." if option.several is Several.COMMAS else _METAVARS[option.kind]
-    if isinstance(option.rule, tuple):
-        about |= {"autocompletion": _completion(option.rule), "metavar": "|".join(option.rule)}
+def _value(option: Option) -> dict[str, Any]:
+    """Return how help shows a value, and how a shell completes it."""
+    if option.kind is bool:
+        return {"is_flag": True}
+    if option.name == "json_file":  # without a file, standard output is meant
+        return {"metavar": "PATH", "is_flag": False, "flag_value": str(STDOUT)}
     if option.name == ASSIGNMENTS:
-        about |= {"autocompletion": _settings_that_begin, "metavar": "NAME=VALUE"}
-    typed = typer.Option(*option.flags.split(" "), **about) if option.flags else typer.Argument(**about)
-    return _keyword(option.name, annotation, typed, inspect.Parameter.empty if default is REQUIRED else default)
+        return {"metavar": "NAME=VALUE", "shell_complete": _complete_setting}
+    if isinstance(option.rule, tuple):
+        return {"metavar": "|".join(option.rule), "shell_complete": _completion(option.rule)}
+    if not option.flags:
+        return {"metavar": f"{option.flag}..."}
+    return {"metavar": "A,B,..." if option.several is Several.COMMAS else _METAVARS[option.kind]}
 
 
-def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Return what completes a value in a shell."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+def _completion(choices: Iterable[str]) -> Callable[..., list[str]]:
+    """Return the function that completes a value in a shell."""
+    return lambda _, __, incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
-def _settings_that_begin(ctx: typer.Context, incomplete: str) -> list[str]:
+def _complete_setting(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the settings of the verb, as a shell completes them."""
-    return _completion(tuple(f"{name}=" for name in settings_of(str(ctx.info_name))))(incomplete)
+    return _completion(f"{name}=" for name in settings_of(str(ctx.info_name)))(ctx, parameter, incomplete)

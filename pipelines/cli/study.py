@@ -1,54 +1,112 @@
 """Command lines, tables and times of scripts that are no verbs, such as those of `benchmarks/`."""
 
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-import typer
+import click
 
 from lapsvm.errors import OptionError
 from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 from lapsvm.report import cell_text
 
 from ..cli.application import call
-from ..cli.parameters import PATH
+from ..cli.parameters import named_path
 
-Root = Annotated[Path | None, typer.Option("--root", help="The folder of the data, if they have moved.", **PATH)]
+
+class Given(NamedTuple):
+    """The way in which a command line gives a parameter of a study: an annotation of its type.
+
+    Attributes
+    ----------
+    flag : str
+        By default the name of the parameter.
+    help, metavar : str
+    low, high : int or None
+        The least and the largest number.
+    is_argument : bool
+        Whether it has no flag.
+    """
+
+    flag: str = ""
+    help: str = ""
+    metavar: str | None = None
+    low: int | None = None
+    high: int | None = None
+    is_argument: bool = False
+
+
+Root = Annotated[Path | None, Given("--root", "The folder of the data, if they have moved.")]
 """The option of studies that open the data of finished runs."""
 
-Into = Annotated[
-    Path | None, typer.Option("--into", metavar="PAGE.md", help="Put the table into a page, for the one of its titles.")
-]
+Into = Annotated[Path | None, Given("--into", "Put the table into a page, for the one of its titles.", "PAGE.md")]
 """The option of studies whose table a page has."""
 
 Cell = str | float | int | None
 
 
-def study_command(*functions: Callable[..., None]) -> Callable[..., None]:
+def study_command(*functions: Callable[..., None] | click.Command) -> Callable[..., None]:
     """Return ``main(arguments)``, which runs a function with parsed options and exits as the verbs of lapsvm do.
 
     Parameters
     ----------
-    *functions : callable
-        Parameters without a default are arguments of the command, the others its options. The first argument names one
-        of several functions, with hyphens.
+    *functions : callable or click.Command
+        Parameters of a callable without a default and a `Given` are arguments of the command, the others its options.
+        The first argument names one of several functions, with hyphens.
 
     Returns
     -------
     callable
         Takes the words of a command line, by default those of the program.
     """
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    for function in functions:
-        app.command()(function)
+    commands = [one if isinstance(one, click.Command) else _command(one) for one in functions]
+    app = commands[0] if len(commands) == 1 else click.Group(commands=commands, no_args_is_help=False)
 
     def main(arguments: Sequence[object] | None = None) -> None:
         call(app, sys.argv[1:] if arguments is None else [str(argument) for argument in arguments])
 
     return main
+
+
+def _command(function: Callable[..., None]) -> click.Command:
+    """Return the command of a function."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [_parameter(one, hints[name]) for name, one in inspect.signature(function).parameters.items()]
+    name = function.__name__.replace("_", "-")
+    return click.Command(name, params=parameters, callback=function, help=inspect.getdoc(function))
+
+
+def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:
+    """Return the parameter of a command for that of a function."""
+    is_required = parameter.default is parameter.empty
+    hint, given = get_args(hint) if get_origin(hint) is Annotated else (hint, Given(is_argument=is_required))
+    kind = next((one for one in get_args(hint) if NoneType in get_args(hint) and one is not NoneType), hint)
+    is_list, items = get_origin(kind) is list, get_args(kind)
+    about: dict[str, Any] = {"required": is_required, "metavar": given.metavar}
+    about["type"] = _type(items[0] if is_list else items or kind, given)
+    if given.is_argument:
+        return click.Argument([parameter.name], nargs=-1 if is_list else 1, **about)
+    about |= {"help": given.help, "multiple": is_list, "is_flag": kind is bool, "show_default": kind is not bool}
+    if not is_required:
+        about["default"] = parameter.default
+    if kind is Path and given.metavar is None:
+        about["metavar"] = "PATH"
+    flag = given.flag or f"--{parameter.name.replace('_', '-')}"
+    return click.Option([parameter.name, flag], **about)
+
+
+def _type(kind: Any, given: Given) -> Any:
+    """Return the type of a parameter for click."""
+    if kind is Path:
+        return named_path
+    if given.low is None and given.high is None:
+        return kind
+    return (click.IntRange if kind is int else click.FloatRange)(given.low, given.high)
 
 
 def table_lines(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
@@ -86,7 +144,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], into: Pat
         _around_table(into, titles)
     lines = []
     for line in table_lines(titles, rows):
-        typer.echo(line)
+        click.echo(line)
         lines.append(f"{line}\n")
     if into is not None:
         before, after = _around_table(into, titles)
@@ -139,9 +197,9 @@ def alternate(
 def print_gpu(torch: Any) -> None:
     """Print which GPUs the module torch sees, and its version; where it sees none, say so and end the command."""
     if not torch.cuda.is_available():
-        typer.echo("Skipped: this command needs a GPU, and torch sees none.")
-        raise typer.Exit
-    typer.echo(f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, torch {torch.__version__}\n")
+        click.echo("Skipped: this command needs a GPU, and torch sees none.")
+        raise click.exceptions.Exit
+    click.echo(f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, torch {torch.__version__}\n")
 
 
 def gpu_clock(torch: Any) -> Callable[[], float]:

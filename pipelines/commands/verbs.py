@@ -5,12 +5,11 @@ import is imported when a verb runs, so that help is there at once.
 """
 
 import sys
-from typing import Annotated
 
-import typer
+import click
 
-from ..cli.application import call
-from ..cli.parameters import app
+from ..cli.application import COMPLETION, call
+from ..cli.parameters import app, printing
 
 # in the order of help
 # isort: off
@@ -25,11 +24,30 @@ def main(arguments: list[str] | None = None) -> None:
     call(app, given or ["--help"], "lapsvm")
 
 
-@app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
-    """Object detectors from image-level labels, trained on average precision itself."""
-    if version:
-        from lapsvm import __version__
+def _print_version(_: click.Context) -> None:
+    from lapsvm import __version__
 
-        typer.echo(__version__)
-        raise typer.Exit
+    click.echo(__version__)
+
+
+def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+    from click.shell_completion import get_completion_class
+
+    made_by = get_completion_class(shell) if shell else None
+    if made_by is not None and not ctx.resilient_parsing:
+        click.echo(made_by(app, {}, "lapsvm", COMPLETION).source())
+        ctx.exit()
+
+
+app.params += [
+    printing("--version", "Print the version and exit.", _print_version),
+    click.Option(
+        ["--show-completion"],
+        type=click.Choice(("bash", "zsh", "fish")),
+        metavar="SHELL",
+        is_eager=True,
+        expose_value=False,
+        callback=_print_completion,
+        help="Print the script with which bash, zsh or fish completes options and values, and exit.",
+    ),
+]

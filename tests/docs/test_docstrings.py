@@ -21,7 +21,7 @@ NAME = re.compile(r"([A-Za-z_][\w.]*\w|[A-Za-z_])(?:\(.*\))?")
 KERNEL = re.compile(r"\b(lapsvm_\w+)\(")
 FLAG = re.compile(r"--[a-zA-Z][\w-]*")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
-VERBS = {command.name or command.callback.__name__ for command in app.registered_commands}
+VERBS = set(app.commands)
 FLAGS = {flag for option in OPTIONS for flag in option.flags.split("/")}
 
 

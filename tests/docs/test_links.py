@@ -35,7 +35,7 @@ NAMES_OF_OTHERS = {
 
 def verbs():
     """Names of the command line's verbs."""
-    return sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+    return sorted(app.commands)
 
 
 def links(page):

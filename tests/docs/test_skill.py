@@ -37,7 +37,7 @@ def test_it_says_what_it_is_for():
 def test_every_command_asks_for_an_answer():
     lines = COMMAND.findall(text())
     assert {line.split()[0] for line in lines} == {"run", "review", "threshold", "export", "predict", "report"}
-    assert {line.split()[0] for line in lines} <= {command.name for command in app.registered_commands}
+    assert {line.split()[0] for line in lines} <= set(app.commands)
     assert all(line.endswith(" --json") for line in lines)
 
 

@@ -17,7 +17,7 @@ from lapsvm.pipelines.settings.options import options_of
 
 from lapsvm.features import open_shards
 
-VERBS = sorted(command.name for command in app.registered_commands)
+VERBS = sorted(app.commands)
 FINISHED = {
     "run": ["run", "--out", "{run}"],
     "extract": ["extract", "--out", "{run}"],

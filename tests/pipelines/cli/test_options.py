@@ -18,7 +18,7 @@ from lapsvm.errors import OptionError
 from lapsvm.settings import Range
 
 ROOT = Path(__file__).parents[3]
-VERBS = sorted(command.callback.__name__ for command in app.registered_commands)
+VERBS = sorted(app.commands)
 DRAWS_NOTHING = ("detect", "evaluate", "export", "report", "verify")
 
 
@@ -191,9 +191,10 @@ def test_the_forms_of_evaluate_do_not_mix(refused, arguments, words):
 
 
 def completed(words, number):
-    about = {"_LAPSVM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+    about = {"_LAPSVM_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     line = [Path(sys.executable).parent / "lapsvm"]
-    return subprocess.run(line, env=os.environ | about, capture_output=True, text=True, check=True).stdout.split()
+    said = subprocess.run(line, env=os.environ | about, capture_output=True, text=True, check=True).stdout
+    return [one.removeprefix("plain,") for one in said.split()]
 
 
 def test_a_shell_completes_verbs_options_and_values():
@@ -203,6 +204,6 @@ def test_a_shell_completes_verbs_options_and_values():
     assert completed("lapsvm train --learner latent_s", 3) == ["latent_svm"]
 
 
-def test_completion_scripts_are_printed(command, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    assert "_LAPSVM_COMPLETE" in command("--show-completion", "bash").out
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(command, shell):
+    assert "_LAPSVM_COMPLETE" in command("--show-completion", shell).out

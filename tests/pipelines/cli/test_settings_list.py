@@ -11,11 +11,7 @@ from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.settings import Range
 
-VERBS = [
-    command.name
-    for command in app.registered_commands
-    if "assignments" in {option.name for option in options_of(command.name)}
-]
+VERBS = [verb for verb in app.commands if "assignments" in {option.name for option in options_of(verb)}]
 
 
 def test_the_verbs_that_set_settings_list_them():
