@@ -156,7 +156,7 @@ def check_same_length(first_name: str, first: Sized, second_name: str, second: S
 
 
 def as_number(name: str, value: Any) -> float:
-    """Return `value` as a float, infinite if it is too large for one; InputError if it is no number."""
+    """Return `value` as a float, infinite if it is too large for one. Raises InputError if it is no number."""
     try:
         if not isinstance(value, str | bytes):
             return float(value)

@@ -32,7 +32,7 @@ OTHER_SIZE = "in a picture that has another size than the file says"
 
 
 def box_faults(boxes: ArrayLike, size: tuple[float, float] | None = None) -> list[str]:
-    """Return what is wrong with each box of one picture; "" for one that can be used.
+    """Return the fault of each box of one picture. "" for a box that can be used.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def are_shares(boxes: Float64) -> bool:
 
 
 def smaller_sentence(boxes: Iterable[tuple[Sequence[float], tuple[float, float]]]) -> str:
-    """Return a question if many boxes all lie in the upper left part of their pictures; "" if not.
+    """Return a question if many boxes all lie in the upper left part of their pictures. "" if not.
 
     Boxes of smaller pictures do, where a file does not say of which size its pictures are.
 
@@ -97,7 +97,7 @@ def is_rotated(angle: Any) -> bool:
 
 
 def left_out_sentence(faults: Mapping[str, int], total: int) -> str:
-    """Return how many of `total` annotations evaluation leaves out and why, as the end of a sentence; "" for none.
+    """Return how many of `total` annotations evaluation leaves out and why, as the end of a sentence. "" for none.
 
     Parameters
     ----------

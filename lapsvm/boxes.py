@@ -44,7 +44,7 @@ def to_voc(boxes: ArrayLike) -> Float64:
 
 
 def areas(boxes: ArrayLike) -> Float64:
-    """Return the area of each box in square pixels; 0 for an inverted one."""
+    """Return the area of each box in square pixels. 0 for an inverted one."""
     array = as_boxes(boxes)
     sides: Float64 = np.maximum(array[:, 2:] - array[:, :2], 0.0)
     return np.asarray(sides[:, 0] * sides[:, 1])

@@ -155,7 +155,7 @@ class Dataset(Protocol):
         """Return the pictures of a set in their fixed order; opens no annotation."""
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
-        """Return class -> image id -> objects, with an entry for every picture; None if no boxes are known."""
+        """Return class -> image id -> objects, with an entry for every picture. None if no boxes are known."""
 
 
 def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
@@ -201,7 +201,7 @@ def find_point(group: str, what: str, name: str, known: Iterable[str] = ()) -> E
 
 
 def load_point(point: EntryPoint) -> Any:
-    """Return what an entry point names; OptionError if its module or that name cannot be loaded."""
+    """Load the object of an entry point. Raises OptionError if its module or its name cannot be loaded."""
     try:
         return point.load()
     except (Exception, SystemExit) as error:
@@ -248,7 +248,7 @@ class OwnObject:
         return repr(self._made)
 
     def _attribute(self, name: str) -> Any:
-        """Return an attribute of the object; AttributeError if it has none of this name."""
+        """Return an attribute of the object. Raises AttributeError if it has none of this name."""
         try:
             return getattr(self._made, name)
         except AttributeError:
@@ -257,7 +257,7 @@ class OwnObject:
             raise DataError(_sentence(self._point, "failed with", error)) from error
 
     def _description(self, what: str) -> dict[str, Any]:
-        """Return what the object's `describe` returns; InputError, which says `what` it is, if no plain JSON."""
+        """Return the object's description. Raises InputError, which names it `what`, if it is no plain JSON."""
         with running(self._point):
             description = self._made.describe()
         try:
@@ -284,14 +284,14 @@ def is_own(made: object) -> bool:
 
 
 class OwnDataset(OwnObject):
-    """A data set of a reader of another package; see `Dataset`."""
+    """A data set of a reader of another package (see `Dataset`)."""
 
     name: str
     classes: tuple[str, ...]
     sets: tuple[str, ...]
 
     def records(self, set_name: str) -> list[ImageRecord]:
-        """Return the pictures of a set; DataError if the reader fails, or returns something else."""
+        """Return the pictures of a set. Raises DataError if the reader fails, or returns something else."""
         with running(self._point):
             records = self._made.records(set_name)
         if not isinstance(records, list) or not all(_is_record(record) for record in records):
@@ -300,7 +300,7 @@ class OwnDataset(OwnObject):
         return records
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
-        """Return class -> image id -> objects; DataError if the reader fails, or returns something else."""
+        """Return class -> image id -> objects. Raises DataError if the reader fails, or returns something else."""
         with running(self._point):
             truth = self._made.ground_truth(set_name)
         if truth is not None and not (isinstance(truth, dict) and all(map(_is_truth, truth.values()))):
@@ -321,7 +321,7 @@ def _is_truth(of_class: object) -> bool:
 
 
 def call_point(point: EntryPoint, start: str, takes: str, /, *given: object, **options: Any) -> Any:
-    """Return what the function of an entry point makes of arguments and options; `start` begins its errors.
+    """Call the function of an entry point with arguments and options; `start` begins its errors.
 
     Raises
     ------

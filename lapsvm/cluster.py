@@ -52,7 +52,7 @@ def check_executor(executor: str) -> str | None:
 
 
 def load_dask() -> tuple[Any, Any]:
-    """Return the packages dask and distributed; DependencyError if one is not installed."""
+    """Return the packages dask and distributed. Raises DependencyError if one is not installed."""
     dask, distributed = (
         import_optional(name, f"executor dask needs {name}", "dask") for name in ("dask", "distributed")
     )
@@ -196,7 +196,7 @@ class Cluster:
         return dict(sorted(threads.items()))
 
     def wait_for_workers(self) -> dict[str, int]:
-        """Return `workers` once there is one; ClusterError if none comes for `PATIENCE_SECONDS`."""
+        """Return `workers` once there is one. Raises ClusterError if none comes for `PATIENCE_SECONDS`."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not (threads := self.workers()):
             if time.monotonic() > end:

@@ -193,7 +193,7 @@ def _category_names(content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]
 
 
 def fault_sentence(file: CocoFile) -> str:
-    """Return what evaluation does not take from a file, as the end of a sentence; "" if it takes everything."""
+    """Return the annotations of a file that evaluation leaves out, as the end of a sentence. "" if it takes all."""
     unusable = {fault: count for fault, count in file.faults.items() if fault != CROWD}
     total = len(file.annotations) + unusable.get(NO_CATEGORY, 0)
     sentence = with_crowds(left_out_sentence(unusable, total), file.faults.get(CROWD, 0))
@@ -385,7 +385,7 @@ def _is_listed(value: Any, known: Mapping[Hashable, Any]) -> bool:
 
 
 def as_id(value: Any) -> Hashable | None:
-    """Return a value that can be an id, 1.0 as the whole number that it was; None for others."""
+    """Return a value that can be an id, 1.0 as the whole number that it was. None for others."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None

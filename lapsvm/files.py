@@ -117,7 +117,7 @@ def check_regular(path: str | Path, what: str, most: int = LARGEST) -> None:
 
 
 def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
-    """Return the content of a regular file, without what another process appends meanwhile; see `open_regular`.
+    """Return the content of a regular file, without what another process appends meanwhile (see `open_regular`).
 
     Raises
     ------
@@ -259,7 +259,7 @@ def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = Non
 
 
 def _final_name(name: str) -> str:
-    """Return the name that a temporary name, or one of a temporary file's, stands for; "" for any other name."""
+    """Return the name that a temporary name, or one of a temporary file's, stands for. "" for any other name."""
     match = _TEMPORARY.fullmatch(name)
     return "" if match is None else _final_name(match["name"]) or match["name"]
 
@@ -346,7 +346,7 @@ def _remove_abandoned(path: Path) -> None:
 
 @contextmanager
 def _folder_descriptor(path: Path) -> Iterator[int | None]:
-    """Yield the descriptor of a folder; None where the system opens no folders."""
+    """Yield the descriptor of a folder. None where the system opens no folders."""
     descriptor = os.open(path, os.O_RDONLY) if _HAS_FOLDER_DESCRIPTORS else None
     try:
         yield descriptor

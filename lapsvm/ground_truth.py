@@ -73,12 +73,12 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
         self.total += sum(faults.values())
 
     def remark(self, remarks: Mapping[str, int]) -> None:
-        """Add what was not taken as an object of its own, as remark -> number."""
+        """Add the numbers of annotations that are no objects of their own, by remark."""
         self.remarks = Counter(self.remarks) + Counter(remarks)
 
     @property
     def sentence(self) -> str:
-        """What is left out, and what is remarked, as the end of a sentence; "" for nothing."""
+        """What is left out, and what is remarked, as the end of a sentence. "" for nothing."""
         return with_remarks(left_out_sentence(self.faults, self.total), self.remarks)
 
     @property
@@ -87,7 +87,7 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
         return 0 < self.total == sum(self.faults.values())
 
     def checked(self, sizes: Mapping[str, Size]) -> "TruthByClass":
-        """Return what can be used in pictures of these sizes; those of pictures that it lacks are not known."""
+        """Return the objects that can be used in pictures of these sizes; sizes that it lacks are not known."""
         rows: dict[str, list[ObjectRow]] = {image_id: [] for of_class in self.values() for image_id in of_class}
         for name, of_class in self.items():
             for image_id, truth in of_class.items():
@@ -113,7 +113,7 @@ def distinct_objects(rows: Sequence[ObjectRow]) -> tuple[list[ObjectRow], int]:
 
 
 def _identity(number: int, row: ObjectRow) -> Hashable:
-    """Return what two rows of one object share."""
+    """Return the key that equal rows of one object share."""
     name, corners, is_difficult = row
     return number if isinstance(corners, str) else (name, tuple(cast("Sequence[float]", corners)), bool(is_difficult))
 
@@ -163,7 +163,7 @@ def truth_by_class(
 
 
 def object_faults(corners: Sequence[object], stated: Size | None = None, real: Size | None = None) -> list[str]:
-    """Return what is wrong with each object of a picture; "" for one that can be used.
+    """Return the fault of each object of a picture. "" for an object that can be used.
 
     Parameters
     ----------

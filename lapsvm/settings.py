@@ -68,7 +68,7 @@ _FORMER_OPTIONS = {"surroundings=beside": "context=appended", "surroundings=none
 
 
 def current_names(stored: Mapping[str, Any], table: str = "") -> dict[str, Any]:
-    """Return what a file holds under the present names of settings: the one place that knows the former ones.
+    """Return the tables of a file under the present names of settings: the one place that knows the former ones.
 
     Parameters
     ----------

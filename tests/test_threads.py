@@ -15,7 +15,7 @@ from lapsvm.boxes import iou
 from lapsvm.detection.picture_scores import box_voting
 from lapsvm.detection.suppression import nms
 from lapsvm.features import HOG
-from lapsvm.features.extractors.pooling import pool_rings, pool_windows, window_lengths
+from lapsvm.features.extractors.maps.pooling import pool_rings, pool_windows, window_lengths
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 from lapsvm.ranking import (
     NDCGLoss,

@@ -136,7 +136,7 @@ class Projected:
         return self.prepare(pixels)(boxes)
 
     def prepare(self, pixels: Array) -> PreparedPicture:
-        """Return a picture whose windows' features can be asked for several times; see `prepared`."""
+        """Return a picture whose windows' features can be asked for several times (see `prepared`)."""
         return PreparedProjection(prepared(self.whole, pixels), self.projection.components)
 
 
@@ -185,7 +185,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: str | Path, made_with: Mapping[str, Any], sizes: Sequence[int]) -> "Moments | None":
-        """Return the sums of a file; None if they were made with something else.
+        """Return the sums of a file. None if they were made with something else.
 
         Raises
         ------

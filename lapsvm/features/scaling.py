@@ -97,7 +97,7 @@ class BlockNorms:
         self._totals, self.n_windows = np.zeros(len(sizes)), 0
 
     def add(self, features: Array) -> None:
-        """Add windows (n, d); ShapeError if the parts do not sum to d."""
+        """Add windows (n, d). Raises ShapeError if the parts do not sum to d."""
         if features.ndim != 2 or features.shape[1] != self._edges[-1]:
             wanted, sizes = self._edges[-1], self._sizes
             raise ShapeError(f"features must have shape (n, {wanted}) to have blocks {sizes}, got {features.shape}.")

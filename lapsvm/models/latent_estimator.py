@@ -67,7 +67,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitting(bags).best(self.coef_)
 
     def _fitting(self, bags: BagsLike) -> Bags:
-        """Return bags of as many features as those of training; ShapeError for others."""
+        """Return bags of as many features as those of training. Raises ShapeError for others."""
         check_is_fitted(self)
         given = as_bags(bags)
         if given.dim != len(self.coef_):

@@ -1,4 +1,4 @@
-"""What a name says of a file or folder: a picture, a mask, pictures of no class, or something that a system leaves."""
+"""The kind of a file or folder by its name: a picture, a mask, good pictures, or something that a system leaves."""
 
 from importlib.util import find_spec
 from pathlib import PurePath

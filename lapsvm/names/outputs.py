@@ -24,7 +24,7 @@ def allowed(name: str) -> str:
 
 
 def cut(name: str, most: int) -> str:
-    """Return the beginning of a name that has at most so many bytes, of whole letters."""
+    """Return the longest beginning of a name, of whole letters, within a number of bytes."""
     n_letters = min(len(name), most)
     while n_bytes(name[:n_letters]) > most:
         n_letters -= 1
@@ -67,6 +67,6 @@ class OutputNames:
 
 
 def _numbered(name: str, room: int) -> Iterator[str]:
-    """Yield a name of at most so many bytes, then name-2, name-3 and so on."""
+    """Yield a name within a number of bytes, then name-2, name-3 and so on."""
     for number in chain([""], (f"-{number}" for number in count(2))):
         yield cut(allowed(name), room - len(number)) + number

@@ -46,7 +46,7 @@ def check_pattern(what: str, expression: str) -> None:
 
 
 def found_in(expression: str, names: Sequence[str], what: str = "an expression") -> list[str]:
-    """Return what a regular expression finds in each name: its first group, or all of it; "" for nothing.
+    """Return the match of a regular expression in each name: its first group, or all of it. "" without a match.
 
     The form of accents (Unicode's NFC or NFD) counts neither in the expression nor in a name. `what` begins errors.
 

@@ -67,7 +67,7 @@ class NormalPatches:
 
     @classmethod
     def fit(cls, maps: Sequence[Float32], limit: int, rng: np.random.Generator) -> Self:
-        """Return what maps (channels, rows, columns) have; as many cells of each are drawn, about `limit` in all."""
+        """Fit maps (channels, rows, columns) by the same number of cells of each, about `limit` in all."""
         drawn = [_drawn(_vectors(feature_map), max(1, limit // len(maps)), rng) for feature_map in maps]
         patches, ends = np.concatenate(drawn), np.cumsum([0, *map(len, drawn)])
         drawn_from = [slice(*pair) for pair in pairwise(ends)]
@@ -78,7 +78,7 @@ class NormalPatches:
         return cls(patches, _smoothed(grids.mean(axis=0)).astype(np.float32), deviation.astype(np.float32))
 
     def __call__(self, feature_map: Float32, shape: tuple[int, int]) -> Float32:
-        """Return how unusual a map's cells are, resized to `shape`; NotFiniteError if distances overflow."""
+        """Return how unusual a map's cells are, resized to `shape`. Raises NotFiniteError if distances overflow."""
         raw = distances(feature_map, self.patches)
         mean, deviation = (_resized(grid, raw.shape) for grid in (self.mean, self.deviation))
         return _resized((raw - mean) / deviation, shape)

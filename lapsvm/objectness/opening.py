@@ -162,7 +162,7 @@ def _open_network(spec: Spec, device: str) -> SaliencyNetwork:
 
 
 def _find_point(spec: Spec) -> Callable[[Spec, str], ObjectnessSource]:
-    """Return what opens a source of another package; OptionError if there is no such entry point."""
+    """Return the opening function of another package's source. Raises OptionError if no entry point has the name."""
     return partial(
         _open_point, find_point(ENTRY_POINTS, f"objectness {spec.text!r}", spec.kind, [*OPENERS, AUTO, NORMAL])
     )

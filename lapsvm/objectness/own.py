@@ -9,10 +9,10 @@ from lapsvm.objectness.regions import check_map
 
 
 class OwnSource(OwnObject):
-    """A source of objectness of another package; see `ObjectnessSource`. It has a map if the package's source has."""
+    """A source of objectness of another package (see `ObjectnessSource`). It has a map if the package's source has."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the source; InputError if it is none."""
+        """Return the description of the source. Raises InputError if it is none."""
         return self._description("objectness")
 
     def regions(self, pixels: Array) -> Float64:

@@ -22,7 +22,7 @@ LEAST_SHARE = Fraction(60, 320**2)
 
 
 def stretched(values: Float64) -> Float64:
-    """Return a map moved and scaled to reach from 0 to 1; zeros if all its numbers are equal."""
+    """Return a map moved and scaled to reach from 0 to 1. zeros if all its numbers are equal."""
     low, high = values.min(), values.max()
     return np.asarray((values - low) / (high - low)) if high > low else np.zeros_like(values)
 

@@ -57,7 +57,7 @@ def open_u2netp(spec: Spec, device: str) -> SaliencyNetwork:
 
 
 def described_text(description: Mapping[str, Any]) -> str | None:
-    """Return the text that opens a described source if it is this one; None for others, also of the same network."""
+    """Return the text that opens a described source if it is this one. None for others, also of the same network."""
     expected = {"weights": NETWORK_SHA256, "activation": "none", "stretch": True, **InputColours().describe()}
     if any(description.get(name) != value for name, value in expected.items()):
         return None
@@ -73,7 +73,7 @@ def check_saliency() -> None:
 
 
 def _installed_network() -> Path:
-    """Return where the package keeps its network; DependencyError if it is not installed."""
+    """Return where the package keeps its network. Raises DependencyError if it is not installed."""
     path = network_path()
     if path is None:
         raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
@@ -106,7 +106,7 @@ def read_network_file() -> bytes:
 
 
 def network_path() -> Path | None:
-    """Return where the package keeps its network; None if it is not installed, or another of its name is."""
+    """Return where the package keeps its network. None if it is not installed, or another of its name is."""
     module = None
     with suppress(ValueError):  # a module that was made without a spec
         module = find_spec(MODULE)

@@ -112,13 +112,13 @@ def _two_levels(counts: Float64) -> tuple[int, int, int]:
 
 
 def region_boxes(mask: Mask, most: int = MOST_REGIONS) -> Float64 | None:
-    """Return the smallest box around each region of a mask, (n, 4) as `mask_regions`; None for more than `most`."""
+    """Return the smallest box around each region of a mask, (n, 4) as `mask_regions`. None for more than `most`."""
     count, _ = mask_labels(mask)
     return mask_regions(mask)[1] if count <= most else None
 
 
 def mask_labels(mask: Mask) -> tuple[int, NDArray[np.int32]]:
-    """Return the number of regions of a mask, and of each pixel the number of its region; see `mask_regions`."""
+    """Return the number of regions of a mask, and of each pixel the number of its region (see `mask_regions`)."""
     import cv2
 
     levels = np.ascontiguousarray(mask).view(np.uint8)

@@ -72,7 +72,7 @@ class SampleRange:
 
 
 def _usual_range(samples: NDArray[Any]) -> tuple[int, int]:
-    """Return the range of 16 bits; ValueError for samples that leave it, whose range is unknown."""
+    """Return the range of 16 bits. Raises ValueError for samples that leave it, whose range is unknown."""
     if samples.dtype.kind == "f" or samples.min() < 0 or samples.max() > np.iinfo(np.uint16).max:
         raise ValueError("it has samples of 32 bits, whose range is unknown: the file declares none that holds them")
     return 0, np.iinfo(np.uint16).max
@@ -86,7 +86,7 @@ def _is_filled(samples: NDArray[Any], bits: int, significant: int) -> bool:
 
 
 def sample_range(file: BinaryIO | None, picture: Any) -> SampleRange | None:
-    """Return the range of the samples of a picture of Pillow, without a file as far as that knows it.
+    """Return the range of the samples of a picture of Pillow, without its file if Pillow knows the range.
 
     None for at most 8 bits.
     """

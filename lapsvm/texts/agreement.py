@@ -31,7 +31,7 @@ class Agreement(Generic[Key, Record]):
 def agreed(
     records: Iterable[tuple[Key, Record]], same: Callable[[Record, Record], bool] = eq
 ) -> Agreement[Key, Record]:
-    """Return what records say, whichever files they stand in.
+    """Return the values of records, whichever files hold them.
 
     Parameters
     ----------

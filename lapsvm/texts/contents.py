@@ -56,7 +56,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]|\A(\xff\xfe|\xfe\xff)")  # in bina
 
 
 def described(content: bytes) -> str:
-    """Return what a file is by its beginning, "; ", and what to do; "" for a text, JSON, and what is not known.
+    """Return the kind of a file by its beginning, "; ", and advice. "" for a text, JSON, and unknown kinds.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def _described_bytes(content: bytes, head: bytes) -> str:
 
 
 def _described_zip(content: bytes) -> str:
-    """Return what a ZIP file is: documents of Office, weights of torch and arrays of NumPy are some, too."""
+    """Return the kind of a ZIP file: documents of Office, weights of torch and arrays of NumPy are ZIP files, too."""
     names = content[: 2**16]
     if any(name in names for name in _OFFICE):
         return "an Office document, such as .xlsx; save its table as CSV in UTF-8"
@@ -102,7 +102,7 @@ def _described_zip(content: bytes) -> str:
 
 
 def described_json(text: str) -> str:
-    """Return, as `described` does, what a text that is no JSON is instead; "" if that is not known."""
+    """Return, as `described` does, what a text that is no JSON is instead. "" if that is not known."""
     lines = [line for line in text[: 2**20].splitlines()[:2] if line.strip()]
     with suppress(*NOT_PARSED):
         if len(lines) == 2 and all(isinstance(json.loads(line), dict | list) for line in lines):
@@ -133,7 +133,7 @@ def refusal(where: str, form: str, content: bytes | None, otherwise: str, readab
 
 
 def beginning(path: str | Path) -> bytes | None:
-    """Return the bytes from which `described` sees what a file is; None for one that cannot be opened."""
+    """Return the bytes from which `described` sees what a file is. None for one that cannot be opened."""
     with suppress(LapsvmError), open_regular(path, "file") as file:
         return file.read(2**16)
     return None

@@ -1,6 +1,6 @@
-"""Windows around what differs from its surroundings: small things and defects, which selective search merges away.
+"""Windows around small things and defects, which differ from the pixels near them; selective search merges them away.
 
-A map shows by how many deviations each pixel differs from its surroundings; the boxes of the connected parts above
+A map shows by how many deviations each pixel differs from the pixels around it; the boxes of the connected parts above
 several thresholds are windows. Maps are of intensity, brighter and darker, and of edges, in a pyramid of the picture.
 Every number before the score is whole or a single rounding, and the score is one quotient.
 """
@@ -39,8 +39,8 @@ SIDES = 1.0, 0.7, 0.5, 0.35, 0.25  # of the windows of `lattice`, as shares of t
 STEPS = 3  # windows per side of a window
 
 
-def contrast(image: Planes, mode: object, seed: int, threads: int) -> Int32:  # noqa: ARG001 (every method has them)
-    """Return the boxes of parts that differ from their surroundings, highest score first.
+def contrast(image: Planes, mode: object) -> Int32:
+    """Return the boxes of parts that differ from the pixels around them, highest score first.
 
     The score is the sum of a part's deviations over the root of its pixels: for noise that is independent from pixel to
     pixel, it is the significance of the part's mean.
@@ -59,7 +59,7 @@ def contrast(image: Planes, mode: object, seed: int, threads: int) -> Int32:  # 
     return best[_boxes.nms(best.astype(np.float64), NEAR, MOST)]
 
 
-def mixed(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:
+def mixed(image: Planes, mode: str | Mode, threads: int) -> Int32:
     """Return the boxes of selective search; every twentieth is one of `contrast`, of these every third of `lattice`.
 
     Raises
@@ -68,8 +68,8 @@ def mixed(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:
         As `selective_search`.
     """
     fine = mode if mode in ("fast", "quality") else "fast"
-    others = interleaved(contrast(image, fine, seed, threads), lattice(*image.shape[:2]), LARGE)
-    return interleaved(selective_search(image, mode, seed, threads), others, EVERY)
+    others = interleaved(contrast(image, fine), lattice(*image.shape[:2]), LARGE)
+    return interleaved(selective_search(image, mode, threads), others, EVERY)
 
 
 def lattice(height: int, width: int) -> Int32:
@@ -123,7 +123,7 @@ def _level(plane: Planes, level: int, full: tuple[int, ...], skipped: int) -> tu
 
 
 def _maps(plane: Planes) -> Iterator[NDArray[np.int16]]:
-    """Yield how much brighter, darker, and richer in edges each pixel is than its surroundings, in deviations."""
+    """Yield how much brighter, darker, and richer in edges each pixel is than those around it, in deviations."""
     import cv2
 
     values = plane.astype(np.float32)
@@ -135,7 +135,7 @@ def _maps(plane: Planes) -> Iterator[NDArray[np.int16]]:
 
 
 def _difference(values: Float32, unit: int) -> Float32:
-    """Return the mean near each pixel less that of its surroundings in 1/unit, whole, at most 4,080 beside 0."""
+    """Return the mean near each pixel less the mean around it in 1/unit, whole, at most 4,080 beside 0."""
     import cv2
 
     near = cv2.sepFilter2D(values, -1, TAPS, TAPS)

@@ -28,7 +28,7 @@ GRID_ASPECTS = (1.0, 0.5, 2.0)  # width over height
 GRID_OCTAVES = 4
 
 
-def grid(image: Pixels, mode: object, seed: int, threads: int) -> Float32:  # noqa: ARG001 (every method has both)
+def grid(image: Pixels, mode: object) -> Float32:
     """Return sliding windows of several sizes and shapes, from large to small, row by row: a baseline of the methods.
 
     Mode "fast" has one size per octave and steps of half a window, "quality" two sizes and a quarter.
@@ -61,13 +61,14 @@ def _grid_level(height: int, width: int, scale: float, aspect: float, steps: int
 
 
 METHODS: dict[str, Source] = {
-    "selective_search": selective_search,
-    "contrast": contrast,
-    "mixed": mixed,
-    "grid": grid,
-    "selectivesearch": selectivesearch,
-    "opencv": opencv,
+    "selective_search": lambda image, mode, _, threads: selective_search(image, mode, threads),
+    "contrast": lambda image, mode, *_: contrast(image, mode),
+    "mixed": lambda image, mode, _, threads: mixed(image, mode, threads),
+    "grid": lambda image, mode, *_: grid(image, mode),
+    "selectivesearch": lambda image, mode, *_: selectivesearch(image, mode),
+    "opencv": lambda image, mode, seed, _: opencv(image, mode, seed),
 }
+"""Method -> its source, which passes on what the method takes."""
 
 
 def find_source(method: str) -> Source:
@@ -86,7 +87,7 @@ def find_source(method: str) -> Source:
 
 
 def source_runtime(method: str) -> dict[str, str]:
-    """Return name and version of the package that a method comes from, as shards record them; {} for ours."""
+    """Return name and version of the package that a method comes from, as shards record them. {} for ours."""
     if method in METHODS:
         return package_runtime(method)
     dist = _find_point(method).dist
@@ -109,7 +110,7 @@ def whole_boxes(method: str, boxes: ArrayLike) -> Array:
 
 @cache
 def _find_point(method: str) -> EntryPoint:
-    """Return the entry point of a source of another package; OptionError if there is none."""
+    """Return the entry point of a source of another package. Raises OptionError if there is none."""
     return find_point(ENTRY_POINTS, f"method {method!r}", method, sorted(METHODS))
 
 

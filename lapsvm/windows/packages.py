@@ -41,7 +41,7 @@ _INSTALL_ANEW = "pip install --force-reinstall --no-deps opencv-contrib-python-h
 _WHOLE_GREYS = "Applying `local_binary_pattern` to floating-point images"
 
 
-def selectivesearch(image: Planes, mode: object, seed: int, threads: int) -> Int32:  # noqa: ARG001 - the methods' form
+def selectivesearch(image: Planes, mode: object) -> Int32:
     """Return the boxes of the package `selectivesearch`, those of the regions that are merged last first.
 
     The package counts a region's sides from the first to the last pixel, so that they lack one; here they have it.
@@ -61,7 +61,7 @@ def selectivesearch(image: Planes, mode: object, seed: int, threads: int) -> Int
     return _corners([region["rect"] for region in regions][::-1], 1)
 
 
-def opencv(image: Planes, mode: object, seed: int, threads: int) -> Int32:  # noqa: ARG001 - the methods' form
+def opencv(image: Planes, mode: object, seed: int) -> Int32:
     """Return the boxes of OpenCV's selective search in the paper's order, which the seed draws.
 
     OpenCV draws its order from a generator that no seed of OpenCV reaches, and puts small boxes first. The set of boxes
@@ -93,7 +93,7 @@ def check_package(method: str) -> None:
 
 
 def package_runtime(method: str) -> dict[str, str]:
-    """Return name and version of the package that a method runs, as shards record them; {} if it runs none."""
+    """Return name and version of the package that a method runs, as shards record them. {} if it runs none."""
     if method == "opencv":
         import cv2
 
@@ -102,7 +102,7 @@ def package_runtime(method: str) -> dict[str, str]:
 
 
 def installed_version(package: str) -> dict[str, str]:
-    """Return name and version of a package; {} if it is not known."""
+    """Return name and version of a package. {} if it is not known."""
     try:
         return {"name": package, "version": version(package)}
     except PackageNotFoundError:

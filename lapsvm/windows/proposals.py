@@ -38,7 +38,7 @@ def propose(
     image : ndarray of shape (h, w, 3), uint8 RGB
         At most 2 ** 26 pixels.
     method : str, default "selective_search"
-        "selective_search" (ours), "contrast" (parts that differ from their surroundings: small things, defects),
+        "selective_search" (ours), "contrast" (parts that differ from what is around them: small things, defects),
         "mixed" (selective search, every twentieth window from "contrast"), "grid" (sliding windows of several sizes),
         "selectivesearch" (the package of this name), "opencv" (selective search of OpenCV's contrib modules), or an
         entry point of the group ``lapsvm.windows``, a function ``(image, mode, seed, threads)`` that returns boxes,

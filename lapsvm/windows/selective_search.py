@@ -81,7 +81,7 @@ class Regions(NamedTuple):
     pairs: Int32
 
 
-def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:  # noqa: ARG001 - the methods' form
+def selective_search(image: Planes, mode: str | Mode, threads: int) -> Int32:
     """Return the boxes of all strategies of a mode, those that cover likely objects first, the smallest last.
 
     Raises
@@ -148,7 +148,7 @@ def _check_strategies(mode: Mode) -> None:
 
 
 def searched_spaces(image: Planes, mode: Mode, threads: int) -> list[Space]:
-    """Return what each colour space gives, in order, by up to `threads` threads."""
+    """Return the regions of each colour space, in order, by up to `threads` threads."""
     with ThreadPoolExecutor(min(threads, len(mode.spaces))) as pool:
         return list(pool.map(lambda space: _space(image, space, mode), mode.spaces))
 

@@ -17,7 +17,7 @@ STDOUT = Path("-")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a verb has done.
+    """The result of a verb.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Outcome:
 
 
 class Answer:
-    """The answer that the running verb owes: where it is written, None where nobody wants one."""
+    """The stream for the answer of the running verb. None if nobody wants an answer."""
 
     verb: ClassVar[str] = ""
     stream: ClassVar[TextIO | None] = None
@@ -67,7 +67,7 @@ def is_wanted() -> bool:
 
 
 def give(outcome: Outcome | None) -> None:
-    """Print the answer if it is wanted; a verb that serves until it is interrupted gives it itself."""
+    """Print the answer if the user wants it; a verb that serves until it is interrupted calls this itself."""
     if outcome is not None and Answer.stream is not None:
         print_json(outcome.entry(Answer.verb), Answer.stream)
 

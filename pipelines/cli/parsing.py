@@ -93,7 +93,7 @@ def _typed(option: Option, text: str) -> Any:
 
 
 def _parsed(option: Option, value: Any) -> Any:
-    """Return the setting that the value of an option gives; paths become absolute."""
+    """Parse the value of an option as its setting; paths become absolute."""
     if option.several is Several.COMMAS:
         return tuple(_item(option, item) for item in split_names(option.title, value))
     if option.name == "extractor":

@@ -63,7 +63,7 @@ def _filled(text: str, width: int, first: str) -> str:
 
 
 def _values(option: Option) -> str:
-    """Return the values that ``--set`` takes; "" for any text."""
+    """Return the values that ``--set`` takes. "" for any text."""
     return "true or false" if option.kind is bool else option.values_text()
 
 

@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Farewell:
-    """The line of a command that a signal ends: `LINE`, or that of a command whose documented end it is."""
+    """The last line of a command that a signal ends: `LINE`, or a line of the command's own."""
 
     line = LINE
 

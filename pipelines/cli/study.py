@@ -82,7 +82,7 @@ def _command(function: Callable[..., None]) -> click.Command:
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:
-    """Return the parameter of a command for that of a function."""
+    """Return the parameter of a command for the parameter of a function."""
     is_required = parameter.default is parameter.empty
     hint, given = get_args(hint) if get_origin(hint) is Annotated else (hint, Given(is_argument=is_required))
     kind = next((one for one in get_args(hint) if NoneType in get_args(hint) and one is not NoneType), hint)

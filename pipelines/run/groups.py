@@ -5,6 +5,8 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord
@@ -39,22 +41,21 @@ def picture_groups(records: Sequence[ImageRecord], hashes: Sequence[str], *expre
         If an expression is none, or takes too long.
     """
     objects = [object_names(records, expression) for expression in expressions if expression]
-    group, first = list(range(len(records))), dict[Hashable, int]()
-
-    def start_of(row: int) -> int:
-        while group[row] != row:
-            group[row] = row = group[group[row]]
-        return row
-
-    for row, (record, digest) in enumerate(zip(records, hashes, strict=True)):
-        for key in _keys(record, digest, [names[row] for names in objects]):
-            ends = start_of(first.setdefault(key, row)), start_of(row)
-            group[max(ends)] = min(ends)
-    return np.array([start_of(row) for row in range(len(group))], dtype=np.intp)
+    first = dict[Hashable, int]()
+    joined = [
+        (first.setdefault(key, row), row)
+        for row, (record, digest) in enumerate(zip(records, hashes, strict=True))
+        for key in _keys(record, digest, [names[row] for names in objects])
+    ]
+    rows, others = np.array(joined, dtype=np.intp).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(joined), dtype=bool), (rows, others)), shape=(len(records), len(records)))
+    _, labels = connected_components(graph, directed=False)
+    _, starts = np.unique(labels, return_index=True)
+    return np.asarray(starts[labels], dtype=np.intp)
 
 
 def _keys(record: ImageRecord, digest: str, names: Sequence[str]) -> Iterator[Hashable]:
-    """Yield what a picture shares with those that are the same; `names` are those of its object, by expression."""
+    """Yield the keys by which pictures are grouped; `names` are the names of its object, by expression."""
     if digest:
         yield "pixels", digest
     if original := original_of(record):

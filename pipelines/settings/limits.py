@@ -34,7 +34,7 @@ def listed(items: Collection[str], most: int = 5, between: str = ", ", kind: str
 
 
 def counted(names: Collection[str], what: str) -> list[str]:
-    """Return how many names there are, what of them, and the first ones, in a list; an empty list for no names."""
+    """Return the number of names, their noun, and the first names, in a list. An empty list without names."""
     return [f"{len(names):,} {what}: {listed([repr(name) for name in names])}"] if names else []
 
 

@@ -85,19 +85,19 @@ class Option:
         return f"setting {self.field}" if self.is_named else f"option {self.flag}"
 
     def default_text(self) -> str:
-        """Return the default as text; "" where there is none to show."""
+        """Return the default as text. "" where there is none to show."""
         value = _DEFAULTS[self.field] if self.field and self.default is None else self.default
         return "" if value is REQUIRED or value in (None, False, "", (), -1) else value_text(value)
 
     def values_text(self) -> str:
-        """Return the values that it takes, such as "number from 0 to 1, separated by commas"; "" for any text."""
+        """Return the values that it takes, such as "number from 0 to 1, separated by commas". "" for any text."""
         several = self.several.value if self.several else ""
         if self.several is Several.REPEATED and not self.flags:
             several = "several"
         return ", ".join(filter(None, (self._item_text(), several)))
 
     def _item_text(self) -> str:
-        """Return what one value is."""
+        """Return the kind of one value."""
         if isinstance(self.rule, tuple):
             return f"one of {', '.join(self.rule)}"
         if isinstance(self.rule, Range) and self.rule.high == MAX_NUMBER:

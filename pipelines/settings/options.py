@@ -33,7 +33,7 @@ SETTINGS: dict[str, Option] = {option.field: option for option in setting_option
 
 
 def panel(name: str, *options: Option, main: str = "*") -> tuple[Option, ...]:
-    """Return options in one panel; `main` is of those that have none."""
+    """Return options in one panel; `main` is for options without their own."""
     return tuple(replace(option, panel=name, main=option.main or main) for option in options)
 
 

@@ -125,7 +125,7 @@ def resolved(
 
 
 def _automatic_objectness(settings: Settings) -> tuple[str, str]:
-    """Return what ``--objectness auto`` becomes beside other settings, and a line if a package alone is missing."""
+    """Return the source for ``--objectness auto`` beside other settings, and a line if only a package is missing."""
     if not (settings.refine.rounds and from_network(settings.features.extractors)):
         return NO_SOURCE, ""
     if saliency_installed():
@@ -134,7 +134,7 @@ def _automatic_objectness(settings: Settings) -> tuple[str, str]:
 
 
 def sizes_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Say whether the sizes are those of recipe best, and a user has `given` none, nor a limit that holds for them."""
+    """Whether the sizes come from recipe best, and the user has `given` neither sizes nor a limit for them."""
     fixed = {"features.sizes", "windows.proposal_side", "windows.max_side"} & given.keys()
     return not fixed and values.get("features.sizes") == BEST["features.sizes"]
 

@@ -54,14 +54,14 @@ OF_ROOT = "run extract import train tune refine detect report threshold compare 
 
 
 def table(panel: str, verbs: str, main: str = "", **of: Mapping[str, str]) -> dict[str, Any]:
-    """Return the metadata of a table of settings: what holds for all of them, and more `of` some by name."""
+    """Return the metadata of a table of settings: defaults for all fields, and overrides `of` fields by name."""
     return {"panel": panel, "verbs": verbs, "main": main, "of": of}
 
 
 # fmt: off
 @dataclass(frozen=True)
 class DataSettings:
-    """Which pictures, and which of their classes; only evaluation reads ``boxes``."""
+    """The pictures, and the classes to learn; only evaluation reads ``boxes``."""
 
     name: str = setting("", "voc, folder, csv, coco, imagefolder, mvtec, digits, or a data set of your own.",
         flag="--data", main="*")
@@ -113,7 +113,7 @@ class WindowSettings(ProposalSettings):
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """What is measured in a window, and how it is stored; some are for networks, see `NetworkSettings`."""
+    """The features of a window, and their storage; some are for networks (see `NetworkSettings`)."""
 
     extractors: tuple[str, ...] = setting(("hog",), "auto, efficientnet_lite0, hog, onnx:FILE, "
         "torch:MODULE:FACTORY or torch:alexnet; several are concatenated. Where a run begins the default is auto: the "
@@ -136,7 +136,7 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class ObjectnessSettings:
-    """How much windows stand out, whatever their class, and what refinement makes of it.
+    """Objectness: how much windows stand out, whatever their class, and its weight in refinement.
 
     ``source`` says what measures it, see `lapsvm.objectness`. Where refinement chooses a positive picture's window, one
     that stands out fully is ahead of one that does not by ``weight`` standard deviations of the picture's scores.

@@ -13,8 +13,8 @@ import pytest
 
 from lapsvm.errors import DataError, NotFiniteError
 from lapsvm.features import open_extractor
-from lapsvm.features.extractors import pooling
 from lapsvm.features.extractors.extractor import Concatenation
+from lapsvm.features.extractors.maps import pooling
 from lapsvm.features.extractors.maps.on_device import DeviceMap
 from lapsvm.features.extractors.pooled_network import PooledNetwork
 from lapsvm.testing.extractors import ExtractorLaws

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.features.extractors.picture import l2_normalise
-from lapsvm.features.extractors.pooling import (
+from lapsvm.features.extractors.maps.pooling import (
     enlarge,
     pool_rings,
     pool_windows,
@@ -12,6 +11,7 @@ from lapsvm.features.extractors.pooling import (
     window_and_ring_lengths,
     window_lengths,
 )
+from lapsvm.features.extractors.picture import l2_normalise
 
 from ..twins import extractors as reference
 

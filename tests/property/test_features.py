@@ -18,8 +18,8 @@ from lapsvm.features import (
     write_shard,
 )
 from lapsvm.features.extractors.hog import CLIP
+from lapsvm.features.extractors.maps.pooling import pool_windows
 from lapsvm.features.extractors.picture import grey_levels
-from lapsvm.features.extractors.pooling import pool_windows
 
 from ..twins import extractors as reference
 

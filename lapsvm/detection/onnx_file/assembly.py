@@ -24,7 +24,7 @@ LEAST_OPSET = 13  # of a network
 OPSET = 18  # of the file, or later: scattered minima
 _SUBGRAPHS = (5, 10)  # attribute types GRAPH and GRAPHS
 _IR_VERSION = 8
-FINE_WINDOWS = 50  # around what differs from its surroundings
+FINE_WINDOWS = 50  # of contrast
 _HEAT = 0.5  # temperature of the score map in standard deviations of the windows' scores
 
 
@@ -42,7 +42,7 @@ class _Scored:
 
 
 def load_onnx() -> Any:
-    """Return the package onnx; DependencyError if it is not installed."""
+    """Return the package onnx. Raises DependencyError if it is not installed."""
     return import_optional("onnx", "the ONNX format needs the package onnx", "photos")
 
 
@@ -172,7 +172,7 @@ def _windows(graph: Graph, planes: Tensor, given: Tensor, content: FileContent) 
 
 
 def _own_windows(graph: Graph, planes: Tensor, content: FileContent) -> Tensor:
-    """Return the boxes of a picture's regions, of what differs from its surroundings, and a lattice (n, 4) in pixels.
+    """Return the boxes of a picture's regions, of contrast, and of a lattice (n, 4) in pixels.
 
     They are float64; the second ones are there if the content asks for them.
     """
@@ -219,7 +219,7 @@ def _score_maps(graph: Graph, scored: _Scored) -> Tensor:
 
 
 def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored) -> list[Array]:
-    """Name the outputs and return what declares them."""
+    """Name the outputs and return their declarations."""
     k = len(content.detectors)
     declared: dict[str, tuple[Tensor, list[int | str]]] = {
         "boxes": (chosen.boxes, ["found", 4]),
@@ -286,7 +286,7 @@ class EmbeddedNetwork:
         return {name: Tensor(graph, names[name], np.dtype(np.float32)) for name in outputs}
 
     def levels(self, output: Tensor, name: str, prefix: str) -> tuple[Tensor, Levels | None]:
-        """Return the whole numbers of an output of `run`, uint8, and what they stand for; itself where it has none."""
+        """Return an output of `run` as codes, uint8, and their levels. An unquantised output is unchanged."""
         maker = next(node for node in self.model.graph.node if name in node.output)
         if maker.op_type != "DequantizeLinear":
             return output, None

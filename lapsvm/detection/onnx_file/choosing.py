@@ -63,8 +63,8 @@ def choose(
     (1,), says whether there are any: no detection comes of a window that only stands in for none.
     """
     smoothed = _smoothed(graph, windows, scores, [rule.score_smoothing for rule in rules])
-    lowered = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [rule.demotion for rule in rules])
-    values = lowered.cast(np.float32)
+    demoted = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [rule.demotion for rule in rules])
+    values = demoted.cast(np.float32)
     corners = windows.cast(np.float32).unsqueeze(0)
     kept = graph.op(
         "NonMaxSuppression",
@@ -76,7 +76,7 @@ def choose(
         dtype=np.int64,
     )
     classes, indices = kept.column(1).reshape(-1), kept.column(2).reshape(-1)
-    score = graph.op("GatherND", lowered, kept.column(1, 3))
+    score = graph.op("GatherND", demoted, kept.column(1, 3))
     probability = _probabilities(graph, score, classes, calibrations)
     passes = ~(probability < limits.probability)  # NaN passes
     passes = passes if counts is None else passes & counts
@@ -140,7 +140,7 @@ def _smoothed(graph: Graph, windows: Tensor, scores: Tensor, amounts: Sequence[f
 def _voted(
     graph: Graph, boxes: Tensor, classes: Tensor, windows: Tensor, scores: Tensor, rules: Sequence[DetectSettings]
 ) -> Tensor:
-    """Return the boxes (m, 4), those of classes with a temperature moved; see `lapsvm.detection.box_voting`."""
+    """Return the boxes (m, 4), those of classes with a temperature moved (see `lapsvm.detection.box_voting`)."""
     temperatures = _column(graph, [rule.box_voting or 1.0 for rule in rules])
     votes = _column(graph, [bool(rule.box_voting) for rule in rules])
     least = _column(graph, [rule.box_voting_iou for rule in rules])
@@ -156,7 +156,7 @@ def _voted(
 
 
 def _probabilities(graph: Graph, scores: Tensor, classes: Tensor, calibrations: Sequence[Calibration | None]) -> Tensor:
-    """Return the probability (m,) of each score, float32; NaN for a class without calibration."""
+    """Return the probability (m,) of each score, float32. NaN for a class without calibration."""
     columns = [_calibrated(graph, scores, calibration).unsqueeze(1) for calibration in calibrations]
     table = graph.join(columns, 1)
     return graph.op("GatherElements", table, classes.unsqueeze(1), axis=1).reshape(-1).cast(np.float32)

@@ -1,4 +1,4 @@
-"""Windows around what differs from its surroundings inside an ONNX graph, see `lapsvm.windows.contrast`.
+"""Windows around small things and defects inside an ONNX graph, see `lapsvm.windows.contrast`.
 
 All sums are of whole numbers that int32 or float32 holds, so that engines without float64 find the same windows.
 """
@@ -93,7 +93,7 @@ def _pyramid(graph: Graph, planes: Tensor) -> Iterator[Tensor]:
 
 
 def _maps(graph: Graph, plane: Tensor) -> Tensor:
-    """Return how much brighter, darker, and richer in edges each pixel is than its surroundings, int32 (3, h, w)."""
+    """Return how much brighter, darker, and richer in edges each pixel is than those around it, int32 (3, h, w)."""
     standardised = _standardised(graph, _differences(graph, graph.join([plane, _edges(graph, plane)], 0)))
     brighter, edges = standardised.slice(0, 1, 0), standardised.slice(1, 2, 0)
     return graph.join([brighter, brighter * -1, edges], 0)
@@ -116,7 +116,7 @@ def _filtered(planes: Tensor, down: Taps, across: Taps) -> Tensor:
 
 
 def _differences(graph: Graph, planes: Tensor) -> Tensor:
-    """Return the mean near each pixel less that of its surroundings, whole units of the planes (2, h, w)."""
+    """Return the mean near each pixel less the mean around it, whole units of the planes (2, h, w)."""
     taps = tuple(TAPS.tolist())
     near = _filtered(mirrored(graph, planes, 2, 2), taps, taps)
     around = box_sums(graph, planes.cast(np.int32), NEIGHBOURHOOD).cast(np.float32)

@@ -176,7 +176,7 @@ class Graph:
         return tensor
 
     def choose(self, condition: Tensor, then: Callable[[], Tensor], other: Callable[[], Tensor]) -> Tensor:
-        """Return what one of two branches gives; the nodes that each adds become its own."""
+        """Return the result of one of two branches; the nodes that each adds become its own."""
         branches, dtype = {}, None
         for name, build in (("then_branch", then), ("else_branch", other)):
             with self._inside() as nodes:
@@ -210,7 +210,7 @@ class Graph:
         self.nodes = outer
 
     def declared(self, value: Tensor, shape: Sequence[int | str] | None) -> Any:
-        """Return what declares an input or output of a graph."""
+        """Return the declaration of an input or output of a graph."""
         helper = self.onnx.helper
         return helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(value.dtype), shape)
 

@@ -1,4 +1,4 @@
-"""Scores of windows from a network's maps inside an ONNX graph, as `lapsvm.features.extractors.pooling` defines them.
+"""Scores of windows from a network's maps inside an ONNX graph, as `lapsvm.features.extractors.maps.pooling` has them.
 
 The mean over a window is a product: the share of every cell in the window, (n, cells), times the map, (cells,
 channels). The shares are differences and products of edges, so no sum over the map loses digits.
@@ -11,9 +11,9 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.detection.onnx_file.graph import Tensor
-from lapsvm.features.extractors.pooling import ENLARGED, FULL_RING
+from lapsvm.features.extractors.maps.pooling import ENLARGED, FULL_RING
 
-_THIN = 1e-4  # as in lapsvm.features.extractors.pooling
+_THIN = 1e-4  # as in lapsvm.features.extractors.maps.pooling
 MANY_CHANNELS = 64  # from here on whole numbers save more than it takes to round the shares of cells
 _STEPS = 255  # of a cell's share in 8 bits
 _MOST_CELLS = 2**31 // _STEPS**2  # whose sums an int32 holds, whatever the map
@@ -110,7 +110,7 @@ def clipped(windows: Tensor, height: Tensor, width: Tensor) -> Tensor:
 
 
 def map_scores(cells: Cells, weights: MapWeights) -> Tensor:
-    """Return what a map adds to the scores of windows, float32 of shape (n, k)."""
+    """Return the part of a map in the scores of windows, float32 of shape (n, k)."""
     inner = window_overlaps(cells, cells.windows)
     area = areas(cells.windows)
     inside = _part(cells, inner, _inverses(area), weights.inside, weights.normalise)
@@ -177,7 +177,7 @@ def areas(windows: Tensor) -> Tensor:
 
 
 def _inverses(values: Tensor) -> Tensor:
-    """Return 1 over each value; 0 for 0."""
+    """Return 1 over each value. 0 for 0."""
     positive = values > 0.0
     graph = values.graph
     return graph.where(positive, graph.constant(1.0) / graph.where(positive, values, 1.0), 0.0)

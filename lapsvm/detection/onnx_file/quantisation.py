@@ -72,20 +72,20 @@ def check_packages(*, in_8_bits: bool) -> None:
 
 
 def load_quantisation() -> Any:
-    """Return ONNX Runtime's tools; DependencyError if they, or what they import, are not installed."""
+    """Return ONNX Runtime's tools. Raises DependencyError if they, or what they import, are not installed."""
     load_runtime("int8 needs onnxruntime", "photos")
     return import_optional("onnxruntime.quantization", "int8 needs ONNX Runtime's quantization", "photos")
 
 
 def network_inputs(pixels: Array, content: FileContent) -> Iterator[Float32]:
-    """Yield what the network of each pass sees of a picture, float32 (1, 3, h, w)."""
+    """Yield the input of each pass's network for a picture, float32 (1, 3, h, w)."""
     seen = reduced(pixels, content.max_side)
     for network_pass in content.passes:
         yield _network_input(seen, network_pass)
 
 
 def _network_input(seen: Array, network_pass: NetworkPass) -> Float32:
-    """Return what one pass sees of a picture."""
+    """Return the network input of one pass for a picture."""
     size = network_size(seen.shape[0], seen.shape[1], network_pass.size, network_pass.multiple)
     colours = Colours(network_pass.order, network_pass.mean, network_pass.scale)
     return colours(resized(seen, *size))[None]
@@ -114,7 +114,7 @@ def _picture_name(model: Any) -> str:
 
 
 def _reader(tools: Any, batches: Iterator[dict[str, Float32]]) -> Any:
-    """Return what ONNX Runtime reads the batches by."""
+    """Return the reader of batches for ONNX Runtime."""
 
     class Batches(tools.CalibrationDataReader):  # type: ignore[misc]
         def get_next(self) -> dict[str, Float32] | None:

@@ -201,7 +201,7 @@ def segmentations(graph: Graph, edges: Edges, size: Size, ks: Sequence[int]) -> 
 
 
 def _grown(graph: Graph, before: _Components, k: int, rounds: int = MOST_ROUNDS) -> _Components:
-    """Return the components after they joined as far as this k admits, or for some rounds."""
+    """Return the components after the joins that this k admits, or after some rounds."""
 
     def one_round(*state: Tensor) -> list[Tensor]:
         edges, (sizes, inner, parent) = Edges(*state[:3]), state[3:]

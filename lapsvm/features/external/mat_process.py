@@ -146,7 +146,7 @@ def _send(stream: BinaryIO, header: Any, contents: Sequence[bytes | Array]) -> N
 
 
 def _header(stream: BinaryIO, most: int) -> Any:
-    """Read a header of at most so many bytes."""
+    """Read a header of at most `most` bytes."""
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
     if length > most:
         raise ValueError(f"a header of {length} bytes")
@@ -154,7 +154,7 @@ def _header(stream: BinaryIO, most: int) -> Any:
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytearray:
-    """Read so many bytes; EOFError if the other side ends before."""
+    """Read a number of bytes. Raises EOFError if the other side ends before."""
     content = bytearray(size)
     view = memoryview(content)
     while view:
@@ -227,7 +227,7 @@ def serve() -> None:
 
 
 def _limit_memory(more: int | None) -> None:
-    """Let this process take so many bytes more than it has, on systems that tell how many it has and limit them."""
+    """Limit the memory of this process to a number of bytes more than it has, on systems that tell and limit it."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -127,7 +127,7 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
 
 
 def _companion(file: Path) -> Array | None:
-    """Return an array that need not be there; None if it is not."""
+    """Return an array that need not be there. None if it is not."""
     return load_npy(file) if is_named(file) else None
 
 
@@ -244,7 +244,7 @@ def opened_npz(path: Path) -> Iterator[Archive]:
 
 
 def _read_again_after_race(read: Callable[[], Result]) -> Result:
-    """Return what a function reads from its beginning; a SystemError is no damage, so it is called again.
+    """Return the result of a function that reads from the beginning. A SystemError is no damage: call it again.
 
     NumPy evaluates headers, and the evaluation of CPython 3.11 counts the depth of all threads in one place.
     """

@@ -154,17 +154,17 @@ class ArrayNames:
         return (self.features,) if self.features else FEATURE_NAMES
 
     def boxes_in(self, names: Iterable[str], where: str) -> str:
-        """Return the name of the boxes; ExternalFileError if there is none."""
+        """Return the name of the boxes. Raises ExternalFileError if there is none."""
         return _found(self.box_names, names, where)
 
     def features_in(self, names: Iterable[str], where: str) -> str | None:
-        """Return the name of the features, or None; ExternalFileError if the given one is missing."""
+        """Return the name of the features, or None. Raises ExternalFileError if the given one is missing."""
         if not self.features and not set(FEATURE_NAMES).intersection(names):
             return None
         return _found(self.feature_names, names, where)
 
     def objectness_in(self, names: Iterable[str], where: str) -> str | None:
-        """Return the name of the objectness, or None; ExternalFileError if the given one is missing."""
+        """Return the name of the objectness, or None. Raises ExternalFileError if the given one is missing."""
         if not self.objectness and OBJECTNESS_NAME not in names:
             return None
         return _found((self.objectness or OBJECTNESS_NAME,), names, where)
@@ -178,7 +178,7 @@ class ArrayNames:
 
 
 def _found(wanted: Sequence[str], names: Iterable[str], where: str) -> str:
-    """Return the first of the wanted names that is there; ExternalFileError if none is."""
+    """Return the first of the wanted names that is there. Raises ExternalFileError if none is."""
     present = sorted(names)
     for name in wanted:
         if name in present:
@@ -239,7 +239,7 @@ def _table(name: str, values: ArrayLike, columns: int, shape: str) -> Array:
 
 
 def _shares(objectness: ArrayLike | None, count: int) -> Float64 | None:
-    """Return one number from 0 to 1 per row; None for an empty array."""
+    """Return one number from 0 to 1 per row. None for an empty array."""
     values = as_numbers(OBJECTNESS_NAME, () if objectness is None else objectness).ravel()
     if not values.size:
         return None

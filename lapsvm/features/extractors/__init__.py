@@ -1,1 +1,1 @@
-"""Extractors: what is measured in the windows of a picture."""
+"""Extractors of features for the windows of a picture."""

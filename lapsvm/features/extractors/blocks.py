@@ -25,7 +25,7 @@ class Block(NamedTuple):
 
     @classmethod
     def of(cls, inside: int, has_context: bool) -> Self:
-        """Return the block with so many features of the window itself."""
+        """Return the block with this number of features of the window itself."""
         return cls(inside * (1 + has_context), has_context)
 
     @property

@@ -104,7 +104,7 @@ class Concatenation:
         }
 
     def prepare(self, pixels: Array) -> PreparedPicture:
-        """Return a picture whose windows' features can be asked for several times; see `prepared`."""
+        """Return a picture whose windows' features can be asked for several times (see `prepared`)."""
         return self.joined([prepared(extractor, pixels) for extractor in self.parts])
 
     def joined(self, parts: Sequence[PreparedPicture]) -> PreparedPicture:
@@ -117,7 +117,7 @@ class Concatenation:
 
 
 def recorded_description(extractor: Extractor) -> dict[str, Any]:
-    """Return what shards, projections and models record of an extractor: its description, and its blocks."""
+    """Return the description of an extractor and its blocks, as shards, projections and models record them."""
     return extractor.describe() | block_record(extractor.blocks)
 
 
@@ -235,7 +235,7 @@ def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _described(description: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of a description's extractors; LookupError for one that needs a file or code."""
+    """Yield the texts of a description's extractors. Raises LookupError for one that needs a file or code."""
     if description["kind"] == "concatenation":
         parts = description["parts"]
         for number in range(len(parts)):
@@ -258,7 +258,7 @@ def _open_one(spec: Spec, machine: Machine) -> Extractor:
 
 
 def _find_point(spec: Spec) -> Callable[[Spec, Machine], Extractor]:
-    """Return what opens an extractor of another package; OptionError if there is no such entry point."""
+    """Return the opening function of another package's extractor. Raises OptionError if no entry point has the name."""
     return partial(_open_point, find_point(ENTRY_POINTS, f"extractor {spec.text!r}", spec.kind, OPENERS))
 
 

@@ -74,7 +74,7 @@ class HOG:
         return {"kind": "hog", "version": 1, **block_record(self.blocks), **settings}
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
+        """Return the features of windows, float32 of shape (n, dim) (see `Extractor`)."""
         check_pixels(pixels)
         windows = np.ascontiguousarray(clip_boxes(boxes, *pixels.shape[:2]))
         table = summed_table(grey_levels(pixels))

@@ -135,7 +135,7 @@ def _may_use_cuda(onnxruntime: Any, device: str) -> bool:
 
 
 def load_runtime(needs: str, extra: str) -> Any:
-    """Return ONNX Runtime, without telemetry; DependencyError if it is not installed."""
+    """Return ONNX Runtime, without telemetry. Raises DependencyError if it is not installed."""
     # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
     os.environ.setdefault(_NO_TELEMETRY, "1")
     return import_optional("onnxruntime", needs, extra)
@@ -231,7 +231,7 @@ def _fields(name: str, message: memoryview) -> Iterator[tuple[int, int | memoryv
 
 
 def _size(message: memoryview, offset: int, wire: int) -> tuple[int, int]:
-    """Return the length and offset of a field's value; IndexError for a kind that ONNX does not have."""
+    """Return the length and offset of a field's value. Raises IndexError for a kind that ONNX does not have."""
     if wire == _MESSAGE:
         return _varint(message, offset)
     return {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(wire, len(message) + 1), offset

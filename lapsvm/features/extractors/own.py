@@ -15,13 +15,13 @@ from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedPi
 
 
 class OwnExtractor(OwnObject):
-    """An extractor of another package; see `lapsvm.features.Extractor`."""
+    """An extractor of another package (see `lapsvm.features.Extractor`)."""
 
     dim: int
     blocks: Sequence[Block]
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the extractor; InputError if it is none."""
+        """Return the description of the extractor. Raises InputError if it is none."""
         return self._description("extractor")
 
     def prepare(self, pixels: Array) -> PreparedPicture:
@@ -47,7 +47,7 @@ class OwnExtractor(OwnObject):
 
 
 class OwnPrepared(OwnObject):
-    """A picture that an extractor of another package, of `dim` features, has prepared; see `PreparedPicture`."""
+    """A picture that an extractor of another package, of `dim` features, has prepared (see `PreparedPicture`)."""
 
     nbytes: int
 
@@ -69,13 +69,13 @@ class OwnPrepared(OwnObject):
 
 
 class OwnNetwork(OwnObject):
-    """A network of another package; see `Network`."""
+    """A network of another package (see `Network`)."""
 
     runtime: dict[str, str]
     fixed_size: tuple[int, int] | None
 
     def run(self, batch: Float32) -> dict[str, Array]:
-        """Return every output by name; DataError if the network fails, or gives no arrays by name."""
+        """Return every output by name. Raises DataError if the network fails, or gives no arrays by name."""
         with running(self._point):
             outputs = self._made.run(batch)
         start = f"the network of extractor {self._point.name!r} must give arrays of numbers by name"

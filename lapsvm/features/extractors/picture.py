@@ -81,5 +81,5 @@ def l2_normalise(features: Array) -> Array:
 
 
 def inverses(lengths: Float64) -> Float64:
-    """Return 1 over each length; 0 for 0."""
+    """Return 1 over each length. 0 for 0."""
     return np.asarray(np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0))

@@ -75,7 +75,7 @@ class PooledNetwork:
         Whether each window's features are normalised to length 1.
     contrast : float, default 0
         Share of the features of a window's context that is subtracted from its own, in [0, 1]; less at the border
-        of the picture (see `lapsvm.features.extractors.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
+        of the picture (see `lapsvm.features.extractors.maps.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
     context : "none" or "appended"
         Whether the weighted features of the context are appended to the window's own, twice as many in all.
     name : str, optional
@@ -138,7 +138,7 @@ class PooledNetwork:
         return other
 
     def _checked_size(self, size: int) -> int:
-        """Return a size of the network's input; OptionError if it breaks its rule, or the network's is fixed."""
+        """Return a size of the network's input. Raises OptionError if it breaks its rule, or the network's is fixed."""
         if self.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {self.fixed_size}, got {size}.")
         try:
@@ -147,15 +147,15 @@ class PooledNetwork:
             raise OptionError(f"size must be {error}, got {size}.") from None
 
     def coarser_than(self, stride: float) -> Self | None:
-        """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""
+        """Return an extractor of the same network's maps with larger strides than `stride`. None if it has none."""
         return self._with_outputs(output for output in self._outputs if output.cell[0] > stride)
 
     def finer_than(self, stride: float) -> Self | None:
-        """Return an extractor of the same network's maps with smaller strides than `stride`; None if it has none."""
+        """Return an extractor of the same network's maps with smaller strides than `stride`. None if it has none."""
         return self._with_outputs(output for output in self._outputs if output.cell[0] < stride)
 
     def _with_outputs(self, outputs: Iterable[MapOutput]) -> Self | None:
-        """Return an extractor of some of the network's maps; None without any."""
+        """Return an extractor of some of the network's maps. None without any."""
         chosen = tuple(outputs)
         if not chosen:
             return None
@@ -230,11 +230,11 @@ class PooledNetwork:
         return PreparedMaps(maps, pixels.shape[0], pixels.shape[1], self._rules)
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
+        """Return the features of windows, float32 of shape (n, dim) (see `Extractor`)."""
         return self.prepare(pixels)(boxes)
 
     def feature_map(self, pixels: Array) -> Float32:
-        """Return the network's map of a picture, the first of several; see `feature_maps`."""
+        """Return the network's map of a picture, the first of several (see `feature_maps`)."""
         return self.feature_maps(pixels)[0]
 
     def feature_maps(self, pixels: Array) -> list[Float32]:
@@ -264,7 +264,7 @@ class PooledNetwork:
         return maps
 
     def _checked_map(self, output: MapOutput, value: Array, batch: Float32, pixels: Array) -> Float32:
-        """Return the map of an output for a batch, as far as it shows the picture."""
+        """Return the part of an output's map for a batch that shows the picture."""
         feature_map = output.read(value, *batch.shape[2:])
         if feature_map.ndim != 3 or len(feature_map) != output.channels or not feature_map.size:
             raise DataError(

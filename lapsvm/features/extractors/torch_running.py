@@ -164,7 +164,7 @@ class TorchNetwork:
         return [*self.run_pictures(batches[:half]), *self.run_pictures(batches[half:])]
 
     def _passed_together(self, batches: Sequence[Float32]) -> list[dict[str, Any] | Exception]:
-        """Return the outputs of pictures that pass together, one by one; DataError if this is not possible."""
+        """Return the outputs of pictures that pass together, one by one. Raises DataError if this is not possible."""
         count, shape = len(batches), batches[0].shape
         outputs = self._outputs(lambda: self._there(np.concatenate(batches)), (count, *shape[1:]))
         if any(tensor.ndim == 0 or len(tensor) != count for tensor in outputs.values()):
@@ -189,7 +189,7 @@ class TorchNetwork:
         return max(1, self._pixels // int(batch[0, 0].size))
 
     def kept_map(self, cells: Any) -> DeviceMap | None:
-        """Return the map of a tensor (channels, rows, columns) on the device; None if it is not finite."""
+        """Return the map of a tensor (channels, rows, columns) on the device. None if it is not finite."""
         with self._running("a map"):
             alone = cells.float().clone(memory_format=self._torch.contiguous_format)  # without the rest of its batch
             is_finite = bool(self._torch.isfinite(alone).all())

@@ -147,7 +147,7 @@ class Shard:
         return replace(self, objectness=joined, provenance=_recorded({**self.provenance, OBJECTNESS: source}, joined))
 
     def _measured(self, windows: slice) -> Float32 | None:
-        """Return the objectness of a picture's windows; None if it was not measured, or has none."""
+        """Return the objectness of a picture's windows. None if it was not measured, or has none."""
         numbers = None if self.objectness is None else self.objectness[windows]
         return None if numbers is None or np.isnan(numbers).all() else numbers
 
@@ -267,7 +267,7 @@ def _as_rows(picture: PictureWindows) -> Array:
 
 
 def _joined_objectness(pictures: Sequence[PictureWindows], offsets: NDArray[np.int64]) -> Float32 | None:
-    """Return the objectness of all windows, NaN where a picture was not measured; None if none was."""
+    """Return the objectness of all windows, NaN where a picture was not measured. None if none was."""
     joined = np.full(offsets[-1], np.nan, np.float32)
     for picture, start, stop in zip(pictures, offsets, offsets[1:], strict=False):
         if picture.objectness is None:

@@ -77,7 +77,7 @@ class ShardSet:
 
     @property
     def objectness(self) -> dict[str, Any] | None:
-        """What measured the objectness of windows; None if there is none.
+        """What measured the objectness of windows. None if there is none.
 
         Raises
         ------
@@ -184,7 +184,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any], advice: str =
 
 
 def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return the difference of two settings for a sentence; "" if there is none.
+    """Return the difference of two settings for a sentence. "" if there is none.
 
     Values below a key "runtime", "left_out" or "imported", at any depth, may differ.
 

@@ -38,7 +38,7 @@ class _View(NamedTuple):
     strides: tuple[int, ...]
 
     def of(self, elements: Array) -> Array:
-        """Return a contiguous copy of the part; ValueError if it reaches out of the storage."""
+        """Return a contiguous copy of the part. Raises ValueError if it reaches out of the storage."""
         size = elements.itemsize
         strides = [stride * size for stride in self.strides]
         return np.ndarray(self.shape, elements.dtype, elements.data, self.offset * size, strides).copy()
@@ -96,7 +96,7 @@ class _StateReader(pickle.Unpickler):
     """
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands for a name; ValueError for one that no state dict needs."""
+        """Return the class or function of a name. Raises ValueError for a name that no state dict needs."""
         text = f"{module} {name}"
         known: dict[str, str | Callable[..., Any]] = {
             **_TYPES,

@@ -75,7 +75,7 @@ def check_photos() -> None:
 
 
 def _installed_checkpoint() -> Path:
-    """Return where the package keeps its checkpoint; DependencyError if it is not installed."""
+    """Return where the package keeps its checkpoint. Raises DependencyError if it is not installed."""
     path = checkpoint_path()
     if path is None:
         raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
@@ -108,7 +108,7 @@ def read_checkpoint_file() -> bytes:
 
 
 def checkpoint_path() -> Path | None:
-    """Return where the package keeps its checkpoint; None if it is not installed."""
+    """Return where the package keeps its checkpoint. None if it is not installed."""
     try:
         return Path(str(distribution(PACKAGE).locate_file(CHECKPOINT)))
     except PackageNotFoundError:

@@ -21,7 +21,7 @@ _ROUNDING = 2.0**-50  # of the terms of a mean, for each row and column that a s
 
 
 class DeviceMap:
-    """The map of a picture on a device; `lapsvm.features.extractors.pooling` takes it in place of an array.
+    """The map of a picture on a device; `lapsvm.features.extractors.maps.pooling` takes it in place of an array.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class DeviceMap:
         return int(self._cells.nbytes)
 
     def mixed_means(self, groups: Float64, mixes: Float64) -> Float32:
-        """Return what the kernel's ``mixed_means`` returns: (n, o * channels)."""
+        """Return the mixed means (n, o * channels), as the kernel does."""
         with self._computing(groups):
             parts = [mixed.float() for mixed in self._mixed(groups, mixes)]
             return np.asarray(self._torch.cat(parts, dim=2).flatten(1).cpu().numpy())
 
     def squared_lengths(self, groups: Float64, mixes: Float64) -> Float64:
-        """Return what the kernel's ``squared_lengths`` returns: (n, o)."""
+        """Return the squared lengths (n, o), as the kernel does."""
         with self._computing(groups):
             parts = [mixed.square().sum(dim=2) for mixed in self._mixed(groups, mixes)]
             return np.asarray(self._torch.stack(parts).sum(dim=0).cpu().numpy())
@@ -146,7 +146,7 @@ class KeepingNetwork(Network, Protocol):
         """Return every output as a tensor on the device, for a batch of shape (1, 3, h, w)."""
 
     def kept_map(self, cells: Any) -> DeviceMap | None:
-        """Return the map of a tensor (channels, rows, columns) on the device; None if it is not finite."""
+        """Return the map of a tensor (channels, rows, columns) on the device. None if it is not finite."""
 
 
 def keeps_maps(network: Network) -> TypeGuard[KeepingNetwork]:

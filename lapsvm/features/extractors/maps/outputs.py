@@ -200,7 +200,7 @@ def _fits(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> It
 
 
 def _grown(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> Iterator[tuple[int, int]]:
-    """Yield what explains how the tokens of a square input grow when its height is doubled."""
+    """Yield the explanations of how the tokens of a square input grow when its height is doubled."""
     height, width = probe.size
     count = probe.shapes[name][1]
     cells = probe.shapes_at(2 * height, width)[name][1] - count

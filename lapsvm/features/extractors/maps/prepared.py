@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.features.extractors import pooling
 from lapsvm.features.extractors.blocks import Block
+from lapsvm.features.extractors.maps import pooling
 from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise
 
 
@@ -17,7 +17,7 @@ class PreparedPicture(Protocol):
     """One picture, ready to give the features of any windows."""
 
     def __call__(self, boxes: ArrayLike) -> Float32:
-        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
+        """Return the features of windows, float32 of shape (n, dim) (see `Extractor`)."""
 
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the features of windows times the components (d_i, k_i) of each block; the context takes the same."""

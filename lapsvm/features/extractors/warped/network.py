@@ -48,7 +48,7 @@ class WindowNetwork(Protocol):
     def run_windows(
         self, pixels: Array, rows: Samples, columns: Samples, colours: Colours, batch: int, output: str | None
     ) -> dict[str, Array]:
-        """Return an output by name, or every output, for windows of a picture, so many at a time."""
+        """Return an output by name, or every output, for windows of a picture in batches."""
 
 
 class WarpedNetwork:
@@ -117,7 +117,7 @@ class WarpedNetwork:
         }
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
+        """Return the features of windows, float32 of shape (n, dim) (see `Extractor`)."""
         check_pixels(pixels)
         windows = clip_boxes(boxes, *pixels.shape[:2])
         features = np.zeros((len(windows), self.dim), dtype=np.float32)
@@ -170,6 +170,6 @@ class WarpedNetwork:
 
 
 def _row_size(array: Array, count: int) -> int:
-    """Return how many numbers an output has for each of `count` windows; 0 if it is no (n, d), nor (n, d, 1, 1)."""
+    """Return how many numbers an output has for each of `count` windows. 0 if it is no (n, d), nor (n, d, 1, 1)."""
     is_rows = array.ndim >= 2 and len(array) == count and set(array.shape[2:]) <= {1}
     return array.shape[1] if is_rows else 0

@@ -93,5 +93,5 @@ def warp(placed: PlacedWindows, chosen: slice, colours: Colours) -> Any:
 
 
 def _between(first: Any, second: Any, share: Any) -> Any:
-    """Return what lies between two tensors; the first is overwritten. No operation is fused, so all devices agree."""
+    """Return the values between two tensors; the first is overwritten. No operation is fused, so all devices agree."""
     return first.add_(second.sub_(first).mul_(share))
