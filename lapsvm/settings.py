@@ -10,6 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 MAX_NUMBER = 2**31 - 1
+DEVICES = ("auto", "cpu", "cuda")
+FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
+AUTO = "auto"  # of extractors, recipe and objectness
+NO_SOURCE = "none"  # of objectness
+NORMAL = "normal"  # the source of objectness that is fitted to negative pictures
+INITS = ("mean", "whole_image", "random")
+"""The windows from which training starts."""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsErro
 from lapsvm.features import Extractor, recorded_description, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
 from lapsvm.inspection.threshold import FILE, AlarmThreshold
-from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings, current_names
+from lapsvm.settings import FILE as BY_FILE
+from lapsvm.settings import IMPORTED, DetectSettings, NetworkSettings, ProposalSettings, current_names
 from lapsvm.texts.reading import read_toml
 from lapsvm.windows.proposals import WINDOWS_VERSION
 
 MODEL_SUFFIX = ".safetensors"
-_FILE, _IMPORTED = "file", "imported"  # windows of other programs, which new pictures have not
 _EXAMPLE = np.array([1.0, 0.0]), np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
 
 
@@ -134,12 +134,12 @@ def proposal_settings(detector: Detector, file: Path, method: str | None) -> Pro
     """
     windows = provenance_value(detector, "shards", "windows")
     source = provenance_value(detector, "shards", "windows", "method")
-    if source == _IMPORTED:
+    if source == IMPORTED:
         raise SettingsError(
             f"model {file} was trained on imported features, which lapsvm cannot compute for new pictures; import "
             "their features and run lapsvm detect."
         )
-    if method is None and source == _FILE:
+    if method is None and source == BY_FILE:
         raise SettingsError(
             f"model {file} was trained on windows from a file, which has none for new pictures; name a method by "
             "the parameter windows, such as selective_search."

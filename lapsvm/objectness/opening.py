@@ -12,7 +12,6 @@ from lapsvm.catalog import find_point, is_own, load_point, running
 from lapsvm.errors import DataError, InputError, OptionError, SettingsError
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors import specs
-from lapsvm.features.extractors.extractor import DEVICES
 from lapsvm.features.extractors.networks import LARGEST_NETWORK, RuntimeNetwork, load_runtime
 from lapsvm.features.extractors.specs import Spec, parse_spec
 from lapsvm.files import read_regular
@@ -20,9 +19,10 @@ from lapsvm.objectness.own import OwnSource
 from lapsvm.objectness.saliency import PEAK, InputColours, SaliencyNetwork
 from lapsvm.objectness.source import ObjectnessSource
 from lapsvm.objectness.u2netp import KIND, check_saliency, described_text, open_u2netp
+from lapsvm.settings import AUTO, DEVICES, NO_SOURCE, NORMAL
 
 ENTRY_POINTS = "lapsvm.objectness"
-NONE, AUTO, ONNX, NORMAL = "none", "auto", "onnx", "normal"
+ONNX = "onnx"
 
 
 def _scale(text: str) -> float | str:
@@ -186,7 +186,7 @@ def _open_point(point: EntryPoint, spec: Spec, device: str) -> ObjectnessSource:
 
 
 OPENERS: Mapping[str, Callable[[Spec, str], ObjectnessSource | None]] = {
-    NONE: _open_none,
+    NO_SOURCE: _open_none,
     KIND: open_u2netp,
     ONNX: _open_network,
 }

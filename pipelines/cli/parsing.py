@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import OptionError
-from lapsvm.settings import former_name
+from lapsvm.settings import FILE, IMPORTED, former_name
 
 from ..settings.option import SET, Option, Several
 from ..settings.options import OPTIONS
 from ..settings.packages import check_packages
-from ..settings.settings import FILE, IMPORTED
 
 _FIELDS = {option.name: option for option in OPTIONS if option.field}
 

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from lapsvm.errors import LapsvmError
+from lapsvm.settings import IMPORTED
 
 from ..products.table import FINAL, advice_for, begins_anew, kind_of
 from ..run.folder import STAMP, RunFolder
-from ..settings.settings import IMPORTED, Settings
+from ..settings.settings import Settings
 
 
 def is_run(run: RunFolder) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError, WriteError, naming
 from lapsvm.inspection.shown import Shown
-from lapsvm.settings import COUNT_FROM_1, SHARE
+from lapsvm.settings import AUTO, COUNT_FROM_1, SHARE
 
 from ..cli.answer import Outcome, give, print_json
 from ..cli.application import check_device
@@ -15,7 +15,6 @@ from ..cli.parameters import add_verb
 from ..cli.parsing import thread_count
 from ..settings.option import REQUIRED, Option
 from ..settings.options import REPEATED, panel
-from ..settings.settings import AUTO
 
 if TYPE_CHECKING:
     from lapsvm.arrays import Float32

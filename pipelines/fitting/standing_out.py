@@ -8,8 +8,8 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import ModelFileError
 from lapsvm.objectness.u2netp import NETWORK_SHA256
+from lapsvm.settings import IMPORTED
 
-from ..settings.settings import IMPORTED
 from .refining.prior import STANDS_OUT
 
 SALIENCY_NETWORK, NORMAL = "saliency-network", "normal-map"

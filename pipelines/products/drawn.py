@@ -24,9 +24,10 @@ from lapsvm.features import (
     settings_difference,
     write_shard,
 )
+from lapsvm.settings import IMPORTED
 
 from ..context import Workspace
-from ..settings.settings import IMPORTED, Settings
+from ..settings.settings import Settings
 from ..shards.extraction import chosen_provenance
 from ..shards.prefetch import on_threads
 from ..shards.windows import UnusableError, run_pixels

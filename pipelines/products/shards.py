@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.features import ShardSet, open_shards, settings_difference
+from lapsvm.settings import FILE, IMPORTED, NO_SOURCE
 
 from ..context import open_run_shards
 from ..run.dataset import RunData, positive_pictures
 from ..run.folder import RunFolder
-from ..settings.settings import FILE, IMPORTED, NO_SOURCE, Settings
+from ..settings.settings import Settings
 from ..shards.extraction import chosen_provenance
 from ..shards.objectness import unmeasured_pictures
 from ..shards.windows import windows_provenance

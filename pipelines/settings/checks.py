@@ -4,9 +4,10 @@ import numpy as np
 
 from lapsvm.errors import OptionError
 from lapsvm.names.patterns import check_pattern
+from lapsvm.settings import FILE, IMPORTED
 
 from .options import SETTINGS
-from .settings import FILE, IMPORTED, DataSettings, RefineSettings, Settings, WindowSettings
+from .settings import DataSettings, RefineSettings, Settings, WindowSettings
 
 
 def check_settings(settings: Settings) -> Settings:

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from lapsvm.settings import Range
+from lapsvm.settings import DEVICES, Range
 
 from .limits import MAX_JOBS
 from .option import REQUIRED, SET, Option, Several, setting_options
 
-DEVICES = ("auto", "cpu", "cuda")
 STAGES = "run extract import train tune refine detect"
 FITTING = "train tune refine"
 ANSWERING = f"{STAGES} report compare predict export review verify threshold demo"

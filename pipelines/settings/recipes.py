@@ -14,8 +14,11 @@ from lapsvm.features.extractors.efficientnet import KIND, photos_installed
 from lapsvm.features.extractors.efficientnet.extractor import INSTALL
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.objectness import saliency_installed
+from lapsvm.objectness.u2netp import KIND as U2NETP
+from lapsvm.objectness.u2netp import LAST_PYTHON
+from lapsvm.settings import AUTO, IMPORTED, NO_SOURCE
 
-from .settings import AUTO, IMPORTED, NO_SOURCE, Settings
+from .settings import Settings
 
 BEST: dict[str, Any] = {
     "windows.method": "mixed",
@@ -46,8 +49,6 @@ EXTRACTORS = "features.extractors"
 WITHOUT_NETWORK = f"extractor: hog, which is weak on photographs; for the features of a network: {INSTALL}"
 
 OBJECTNESS = "objectness.source"
-SALIENCY = "u2netp"
-LAST_PYTHON = (3, 12)  # that the package with the saliency network is made for
 WITHOUT_SALIENCY = f"objectness: none; for a network that marks what stands out, which refinement uses: {INSTALL}"
 NO_PACKAGE = (
     "objectness: none, because no package brings a saliency network to this Python; refinement uses one from a file: "
@@ -129,7 +130,7 @@ def _automatic_objectness(settings: Settings) -> tuple[str, str]:
     if not (settings.refine.rounds and from_network(settings.features.extractors)):
         return NO_SOURCE, ""
     if saliency_installed():
-        return SALIENCY, ""
+        return U2NETP, ""
     return NO_SOURCE, NO_PACKAGE if sys.version_info[:2] > LAST_PYTHON else WITHOUT_SALIENCY
 
 

@@ -26,7 +26,9 @@ from lapsvm.errors import OptionError, SettingsError
 from lapsvm.settings import (
     AT_LEAST_0,
     COUNT,
+    INITS,
     MAX_NUMBER,
+    NO_SOURCE,
     POSITIVE,
     SHARE,
     DetectSettings,
@@ -41,13 +43,7 @@ from lapsvm.texts.reading import read_toml
 from .limits import MAX_SEED, MAX_SIZE, shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32", "bfloat16")
-FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
-
-AUTO = "auto"  # of extractors, recipe and objectness: see `recipes.resolved`
-NO_SOURCE = "none"  # of objectness
-NORMAL = "normal"  # the source of objectness that is fitted to negative pictures
 
 BEGIN = "run extract"
 OF_ROOT = "run extract import train tune refine detect report threshold compare export verify review"

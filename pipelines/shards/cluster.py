@@ -21,10 +21,11 @@ from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, Projected, load_projection, settings_difference
 from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_objectness
+from lapsvm.settings import NORMAL
 
 from ..context import Workspace
 from ..run.folder import RunFolder
-from ..settings.settings import NORMAL, FeatureSettings, ObjectnessSettings, Settings
+from ..settings.settings import FeatureSettings, ObjectnessSettings, Settings
 from .extraction import SetExtraction
 from .jobs import Picture, ShardJobs, count_windows
 from .normal import stored_normal_map

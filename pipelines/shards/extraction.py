@@ -9,9 +9,10 @@ from lapsvm.detection.prepared import PreparedWindows, prepare_windows
 from lapsvm.errors import naming
 from lapsvm.features import Extractor, PictureWindows, ShardHeader, recorded_description
 from lapsvm.features.shards.shard import OBJECTNESS
+from lapsvm.settings import FILE
 
 from ..run.progress import Reporter
-from ..settings.settings import FILE, Settings
+from ..settings.settings import Settings
 from .jobs import ShardJobs
 from .objectness import NO_OBJECTNESS, ObjectnessRequest
 from .placement import stored_pictures

@@ -14,10 +14,11 @@ from lapsvm.errors import ExternalFileError, OptionError, SettingsError
 from lapsvm.features import Block, ExternalWindows, PictureWindows, ShardHeader, open_shards
 from lapsvm.features.extractors.blocks import block_record
 from lapsvm.features.shards.shard import OBJECTNESS
+from lapsvm.settings import IMPORTED
 
 from ..run.dataset import RunData, content_hash
 from ..run.folder import RunFolder
-from ..settings.settings import IMPORTED, FeatureSettings, Settings
+from ..settings.settings import FeatureSettings, Settings
 from .annotated import annotated_boxes, equal_sentences
 from .external import Counts, Sources, converted, counts_sentence, summed
 from .jobs import ShardJobs

@@ -19,8 +19,9 @@ from lapsvm.errors import DataError, naming
 from lapsvm.features import Shard, read_shard, settings_difference, write_shard
 from lapsvm.features.shards.shard import OBJECTNESS
 from lapsvm.objectness import ObjectnessSource, picture_objectness
+from lapsvm.settings import IMPORTED, NO_SOURCE
 
-from ..settings.settings import IMPORTED, NO_SOURCE, ObjectnessSettings
+from ..settings.settings import ObjectnessSettings
 from .windows import pixels_unless_bad
 
 

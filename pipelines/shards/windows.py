@@ -10,11 +10,12 @@ from lapsvm.boxes import areas
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.errors import DataError, ImageError, LapsvmError, MissingError
 from lapsvm.pictures.reading import seen_size
+from lapsvm.settings import FILE
 from lapsvm.windows.methods import source_runtime
 from lapsvm.windows.proposals import WINDOWS_VERSION, from_whole_image, middle, picture_windows
 
 from ..run.folder import RunFolder
-from ..settings.settings import FILE, WindowSettings
+from ..settings.settings import WindowSettings
 from .external import cached_sources, converted, source_provenance
 
 

@@ -7,12 +7,12 @@ from typing import Any
 from lapsvm.evaluation import Figures, read_figures
 from lapsvm.evaluation.measures import Shown
 from lapsvm.report import Contents, escape_markdown, markdown_table
+from lapsvm.settings import IMPORTED
 
 from ..context import RunContext
 from ..figures.tables import figure_rows
 from ..run.checked_files import file_hash
 from ..run.dataset import content_hash
-from ..settings.settings import IMPORTED
 from .evaluate import place_title
 
 

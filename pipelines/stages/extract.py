@@ -2,12 +2,13 @@
 
 from lapsvm.errors import MissingError, SettingsError
 from lapsvm.objectness import open_objectness
+from lapsvm.settings import FILE, IMPORTED, NORMAL
 
 from ..context import RunContext
 from ..fitting.refining.prior import check_classes
 from ..run.dataset import RunData, positive_pictures
 from ..run.folder import RunFolder
-from ..settings.settings import FILE, IMPORTED, NORMAL, ObjectnessSettings
+from ..settings.settings import ObjectnessSettings
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.forecast import Forecast

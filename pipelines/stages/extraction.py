@@ -8,12 +8,13 @@ from pathlib import Path
 from lapsvm.catalog import ImageRecord
 from lapsvm.features import Extractor, save_projection
 from lapsvm.objectness import NormalMap
+from lapsvm.settings import NORMAL
 
 from ..context import Workspace
 from ..products.projection import NewProjection, kept_bytes, open_run_extractor
 from ..run.dataset import RunData
 from ..run.folder import RunFolder
-from ..settings.settings import NORMAL, Settings
+from ..settings.settings import Settings
 from ..shards.extraction import KeptPictures, SetExtraction
 from ..shards.forecast import Forecast, projected_dim
 from ..shards.normal import run_normal_map

@@ -21,7 +21,7 @@ from lapsvm.features.extractors.pooled_network import PooledNetwork, open_pooled
 from lapsvm.features.extractors.specs import Machine, Spec, check_trusted, is_warped, parse_spec
 from lapsvm.features.extractors.torch_network import open_torch
 from lapsvm.features.extractors.torch_running import load_torch
-from lapsvm.settings import NetworkSettings
+from lapsvm.settings import DEVICES, NetworkSettings
 
 
 @runtime_checkable
@@ -148,7 +148,6 @@ OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {
     "torch": open_torch,
     KIND: open_efficientnet,
 }
-DEVICES = ("auto", "cpu", "cuda")
 COARSE = 24  # stride above which enlarged pictures improve a map; on finer maps they cost much and gain little
 
 

@@ -19,8 +19,7 @@ from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent.cccp.imputation import Imputed, ImputedVectors, ImputedWindows
 from lapsvm.ranking import RankLoss, ZeroOneLoss, most_violated_ranking
 from lapsvm.ranking.losses import as_loss
-
-INITS = ("mean", "whole_image", "random")
+from lapsvm.settings import INITS
 
 
 class Violation(NamedTuple):

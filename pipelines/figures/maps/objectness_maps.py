@@ -13,10 +13,11 @@ from lapsvm.errors import LapsvmError, SettingsError, naming
 from lapsvm.features import settings_difference
 from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.objectness import ObjectnessSource, open_described
+from lapsvm.settings import IMPORTED, NO_SOURCE, NORMAL
 
 from ...run.folder import RunFolder
 from ...run.progress import Reporter
-from ...settings.settings import IMPORTED, NO_SOURCE, NORMAL, Settings
+from ...settings.settings import Settings
 from ...shards.normal import stored_normal_map
 
 
