@@ -1,4 +1,4 @@
-"""What is wrong with a box of a file, a verdict or a page: one rule for all of them.
+"""Faults of a box of a file, a verdict or a page: one rule for all.
 
 A box can be used if it is upright, its corners are finite and not flat or swapped, and it lies in its picture, but for
 `REACH`. What is left out is counted by its fault, and said in the sentence of `left_out_sentence`.
@@ -86,7 +86,7 @@ def smaller_sentence(boxes: Iterable[tuple[Sequence[float], tuple[float, float]]
 
 
 def is_rotated(angle: Any) -> bool:
-    """Return whether an angle in degrees, as a file has it, turns a box; what is no number may be any angle."""
+    """Whether an angle in degrees, as a file has it, turns a box; text that is no number may be any angle."""
     if angle is None or angle == "":
         return False
     try:

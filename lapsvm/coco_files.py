@@ -201,7 +201,7 @@ def fault_sentence(file: CocoFile) -> str:
 
 
 def with_crowds(sentence: str, n_crowds: int) -> str:
-    """Return the end of a sentence on what evaluation leaves out with one on crowd regions, if there are any."""
+    """Add crowd regions to the end of a sentence on omitted annotations, if there are any."""
     crowds = f"{n_crowds:,} crowd regions count as difficult" if n_crowds else ""
     return "; ".join(clause for clause in (sentence, crowds) if clause)
 
@@ -307,7 +307,7 @@ def _annotation(row: Mapping[str, Any], where: str, images: Mapping[Hashable, An
 def _judged(
     annotations: Sequence[CocoAnnotation], rows: Sequence[Mapping[str, Any]], sizes: Mapping[Hashable, Size]
 ) -> list[CocoAnnotation]:
-    """Return annotations with their boxes, or with what is wrong with these in pictures of the stated sizes."""
+    """Return annotations with their boxes, or with the faults of these in pictures of the stated sizes."""
     of_picture = defaultdict[Hashable, list[int]](list)
     for number, annotation in enumerate(annotations):
         of_picture[annotation.image_id].append(number)

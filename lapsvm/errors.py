@@ -138,7 +138,7 @@ def install_extra(extra: str) -> str:
 
 
 def import_optional(package: str, needs: str, extra: str) -> Any:
-    """Return a package that an extra brings; without it, DependencyError says what needs it: "X needs the package".
+    """Import a package that an extra brings. Raises DependencyError, which begins with the need: "X needs the package".
 
     A package that is there may lack another one, or break on import: then the sentence has its reason.
     """

@@ -117,7 +117,7 @@ def check_regular(path: str | Path, what: str, most: int = LARGEST) -> None:
 
 
 def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
-    """Return the content of a regular file, without what another process appends meanwhile (see `open_regular`).
+    """Return the content of a regular file, without later bytes of another process (see `open_regular`).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Boxes of objects for evaluation: by class and picture, with what was left out of the files that they come from."""
+"""Boxes of objects for evaluation: by class and picture, with the counts of omitted annotations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class GroundTruth:
 
 
 class TruthByClass(dict[str, dict[str, GroundTruth]]):
-    """Class -> picture id -> objects, and what is not among them.
+    """Class -> picture id -> objects, and the counts of omitted annotations.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class TruthByClass(dict[str, dict[str, GroundTruth]]):
 
     @property
     def sentence(self) -> str:
-        """What is left out, and what is remarked, as the end of a sentence. "" for nothing."""
+        """The omitted annotations and the remarks, as the end of a sentence. "" without any."""
         return with_remarks(left_out_sentence(self.faults, self.total), self.remarks)
 
     @property

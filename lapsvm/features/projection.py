@@ -136,7 +136,7 @@ class Projected:
         return self.prepare(pixels)(boxes)
 
     def prepare(self, pixels: Array) -> PreparedPicture:
-        """Return a picture whose windows' features can be asked for several times (see `prepared`)."""
+        """Prepare a picture for several calls with windows (see `prepared`)."""
         return PreparedProjection(prepared(self.whole, pixels), self.projection.components)
 
 

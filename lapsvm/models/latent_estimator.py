@@ -67,7 +67,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitting(bags).best(self.coef_)
 
     def _fitting(self, bags: BagsLike) -> Bags:
-        """Return bags of as many features as those of training. Raises ShapeError for others."""
+        """Return the bags. Raises ShapeError unless they have the number of features of training."""
         check_is_fitted(self)
         given = as_bags(bags)
         if given.dim != len(self.coef_):
@@ -77,7 +77,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LatentEstimator(BagClassifier):
-    """Base class of the estimators that CCCP trains, with the parameters that all of them have."""
+    """Base class of the estimators that CCCP trains, with their common parameters."""
 
     candidates = 0  # subclasses with this parameter override it
 

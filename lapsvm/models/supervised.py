@@ -63,7 +63,7 @@ class GroupedRisk:
 
 
 class WeightedZeroOneRisk:
-    """The mean hinge loss, that of the loss "zero_one", the positives' hinges times J."""
+    """The mean hinge loss (the loss "zero_one"), with the positives' hinges times J."""
 
     def __init__(self, J: float):
         self._hinges = HingeRisk(J)

@@ -130,6 +130,6 @@ class FilesOnDisk:
 
 
 def files_of_users(folder: Path, pattern: str) -> list[Path]:
-    """Return the files and folders below a folder that match a pattern, sorted, without those of the system."""
+    """Return the files and folders of users below a folder that match a pattern, sorted."""
     paths = sorted(folder.rglob(pattern))
     return [path for path in paths if not any(map(is_system_name, path.relative_to(folder).parts))]

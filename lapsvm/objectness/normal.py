@@ -1,4 +1,4 @@
-"""Maps of what some pictures do not have: the source ``normal``, for defects and cells that no saliency network knows.
+"""Maps of the differences from negative pictures: the source ``normal``, for defects and cells.
 
 A network's map has a vector for each of its cells. How far a vector is from the nearest one of the negative pictures
 says how unusual the cell is (the idea of PatchCore, Roth et al., CVPR 2022). Borders and edges are unusual in any
@@ -85,7 +85,7 @@ class NormalPatches:
 
 
 class NormalMap:
-    """A source of objectness: what negative pictures do not have stands out; thread-safe.
+    """A source of objectness by the differences from negative pictures; thread-safe.
 
     It says what is unusual in pictures that it was not fitted to; in the others too little is.
 
@@ -196,7 +196,7 @@ class NormalMap:
         return stretched(np.sum(layers, axis=0)).astype(np.float32)
 
     def _check_maps(self, maps: Sequence[Float32]) -> None:
-        """Raise DataError if maps have other channels than those of the fit."""
+        """Raise DataError if maps have other channels than the maps of the fit."""
         wanted, got = ([layer.patches.shape[1] for layer in self._parts], [len(layer) for layer in maps])
         if wanted != got:
             raise DataError(f"the network's maps must have the channels of the fit, {wanted}, got {got}.")

@@ -16,7 +16,7 @@ class OwnSource(OwnObject):
         return self._description("objectness")
 
     def regions(self, pixels: Array) -> Float64:
-        """Return the boxes of what stands out in a picture.
+        """Return the boxes of the regions that stand out in a picture.
 
         Raises
         ------

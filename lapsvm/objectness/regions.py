@@ -1,4 +1,4 @@
-"""Regions of a map of what stands out, and the objectness of windows beside them.
+"""Regions of a saliency map, and the objectness of windows beside them.
 
 A region is the box of a connected component of the map at or above a threshold. A window's objectness is its largest
 intersection over union with a region, so it is large where the window ends where something that stands out does.
@@ -28,7 +28,7 @@ def stretched(values: Float64) -> Float64:
 
 
 def object_regions(saliency: ArrayLike) -> Float64:
-    """Return the boxes of what stands out in a map.
+    """Return the boxes of the regions that stand out in a map.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Maps of what stands out, by a network that gives one map a picture, such as U2-Net, ISNet, BiRefNet or InSPyReNet.
+"""Saliency maps by a network that gives one map a picture, such as U2-Net, ISNet, BiRefNet or InSPyReNet.
 
 The picture is resized to the network's input without keeping its aspect ratio, so the map covers the whole picture and
 nothing else.
@@ -121,7 +121,7 @@ class MapReading:
 
 
 def check_map_shape(name: str, shape: Sequence[Any]) -> None:
-    """Raise DataError unless an output's shape is that of one map; a free dimension is a name or None."""
+    """Raise DataError unless an output has the shape of one map; a free dimension is a name or None."""
     sides = [side if isinstance(side, int) else None for side in shape]
     if not 3 <= len(sides) <= 4 or 0 in sides or any(side not in (1, None) for side in sides[:-2]):
         raise DataError(
@@ -131,7 +131,7 @@ def check_map_shape(name: str, shape: Sequence[Any]) -> None:
 
 
 class SaliencyNetwork:
-    """The map of a network that says what stands out, and its regions; thread-safe.
+    """The saliency map of a network, and its regions; thread-safe.
 
     Parameters
     ----------

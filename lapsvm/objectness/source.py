@@ -25,7 +25,7 @@ class ObjectnessSource(Protocol):
         """
 
     def regions(self, pixels: Array) -> Float64:
-        """Return the boxes of what stands out in a picture.
+        """Return the boxes of the regions that stand out in a picture.
 
         Parameters
         ----------

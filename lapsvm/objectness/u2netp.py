@@ -67,7 +67,7 @@ def described_text(description: Mapping[str, Any]) -> str | None:
 
 
 def check_saliency() -> None:
-    """Raise DependencyError unless the package with the network, and what runs it, are installed."""
+    """Raise DependencyError unless the package with the network and ONNX Runtime are installed."""
     _installed_network()
     load_runtime(f"network {KIND} needs onnxruntime", "photos")
 
@@ -81,7 +81,7 @@ def _installed_network() -> Path:
 
 
 def saliency_installed() -> bool:
-    """Say whether the network `u2netp` and what runs it are installed; nothing is imported."""
+    """Whether the network `u2netp` and ONNX Runtime are installed; nothing is imported."""
     return network_path() is not None and find_spec("onnxruntime") is not None
 
 

@@ -1,1 +1,1 @@
-"""Pictures of any kind as 8-bit RGB, and what a picture lacks that shows nothing."""
+"""Pictures of any kind as 8-bit RGB, and the reasons why a picture shows nothing."""

@@ -1,4 +1,4 @@
-"""Pictures that show nothing: transparent ones, 16-bit ones with a small part of the range, and those of one colour."""
+"""Pictures that show nothing: transparent, of one colour, or of 16 bits with a small part of the range."""
 
 from enum import Enum
 

@@ -159,7 +159,7 @@ def _unread_file(picture: Any) -> BinaryIO | None:
 
 
 def seen_size(path: str | Path) -> tuple[int, int]:
-    """Return width and height of a picture as it is seen, those of `read_image`, by the header where it has them.
+    """Return width and height of a picture as `read_image` shows it, by the header if that has them.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def _orientation(picture: Any) -> Any:
 
 
 def _nothing(pixels: Pixels, colours: Any, is_narrow: bool) -> Nothing | None:
-    """Return why a picture shows nothing; `colours` are those before what is transparent lay on white."""
+    """Return why a picture shows nothing; `colours` are its colours before white shows through."""
     is_flat = is_plain(pixels)
     if is_flat and colours.has_transparency_data and colours.convert("RGBA").getextrema()[3][0] < 255:
         return Nothing.TRANSPARENT
@@ -254,7 +254,7 @@ def _nothing(pixels: Pixels, colours: Any, is_narrow: bool) -> Nothing | None:
 
 
 def _on_white(picture: Any) -> Any:
-    """Return a picture of 8-bit channels as one of mode RGB, what is transparent on white."""
+    """Return a picture of 8-bit channels in mode RGB, transparent parts on white."""
     from PIL import Image
 
     if picture.has_transparency_data:
@@ -285,7 +285,7 @@ def _eight_bits(file: BinaryIO | None, picture: Any, samples: SampleRange) -> tu
 
 
 def _is_narrow(highest: int, samples: NDArray[Any]) -> bool:
-    """Return whether samples that are not all 0 use a small part of their range, by the highest level of 256."""
+    """Whether samples, not all 0, use a small part of their range, by the highest level of 256."""
     return highest < NARROW and bool(samples.max() > 0)
 
 

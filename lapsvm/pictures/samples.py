@@ -45,11 +45,11 @@ class SampleRange:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the file declares another range than that of all bits."""
+        """Whether the file declares another range than all bits have."""
         return (self.low, self.high) != (0, 2**self.bits - 1)
 
     def to_bytes(self, samples: NDArray[Any]) -> NDArray[np.uint8]:
-        """Return samples with 8 bits: the upper byte where the range is that of all 16 bits.
+        """Return samples with 8 bits: the upper byte if the range has all 16 bits.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class SampleRange:
         return 255 - narrow if self.is_inverted else narrow
 
     def _holds(self, samples: NDArray[Any]) -> bool:
-        """Return whether the declared range is that of these samples."""
+        """Whether these samples fit the declared range."""
         if not self.is_declared or samples.min() < self.low or samples.max() > self.high:
             return False
         return not (self.significant and _is_filled(samples, self.bits, self.significant))

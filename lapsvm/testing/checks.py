@@ -26,7 +26,7 @@ def check_description(description: object) -> None:
 
 
 def check_threads(work: Callable[[Array], Array], pictures: Sequence[Array]) -> None:
-    """Raise AssertionError unless several threads get what one gets, each picture twice."""
+    """Raise AssertionError unless several threads get the same results as one, each picture twice."""
     expected = [work(pixels) for pixels in (*pictures, *pictures)]
     with ThreadPoolExecutor(8) as pool:
         for found, wanted in zip(pool.map(work, (*pictures, *pictures)), expected, strict=True):

@@ -1,1 +1,1 @@
-"""Text files: how they are read as UTF-8, as JSON, TOML and YAML, and what several records of one thing say."""
+"""Text files: reading UTF-8, JSON, TOML and YAML, and comparing several records of one thing."""

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and what to do about it, for the sentences of readers that want another kind."""
+"""The kind of a file by its first bytes, and advice, for the sentences of readers that want another kind."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def described(content: bytes) -> str:
 
 
 def _described_bytes(content: bytes, head: bytes) -> str:
-    """Return, as `described` does, what a file is that is no text of bytes."""
+    """Return the kind of a file of bytes that are no text, as `described` does."""
     if head.startswith(_ZIP):
         return _described_zip(content)
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
@@ -102,7 +102,7 @@ def _described_zip(content: bytes) -> str:
 
 
 def described_json(text: str) -> str:
-    """Return, as `described` does, what a text that is no JSON is instead. "" if that is not known."""
+    """Return the kind of a text that is no JSON, as `described` does. "" if it is not known."""
     lines = [line for line in text[: 2**20].splitlines()[:2] if line.strip()]
     with suppress(*NOT_PARSED):
         if len(lines) == 2 and all(isinstance(json.loads(line), dict | list) for line in lines):
@@ -111,7 +111,7 @@ def described_json(text: str) -> str:
 
 
 def refusal(where: str, form: str, content: bytes | None, otherwise: str, readable: tuple[str, ...] = ()) -> str:
-    """Return the sentence of a reader that a file is of another kind, with what to do; else what the reader says.
+    """Return the sentence that a file is of another kind, with advice; else the sentence of the reader.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def refusal(where: str, form: str, content: bytes | None, otherwise: str, readab
 
 
 def beginning(path: str | Path) -> bytes | None:
-    """Return the bytes from which `described` sees what a file is. None for one that cannot be opened."""
+    """Return the bytes that `described` needs. None for a file that cannot be opened."""
     with suppress(LapsvmError), open_regular(path, "file") as file:
         return file.read(2**16)
     return None

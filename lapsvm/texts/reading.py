@@ -84,7 +84,7 @@ def read_toml(path: Path, what: str, error: type[LapsvmError]) -> dict[str, Any]
 
 
 def read_yaml(path: Path, what: str, error: type[LapsvmError]) -> Any:
-    """Return the content of a YAML file as lists, dicts and text: ``no`` and ``1`` stay what they are written as.
+    """Return the content of a YAML file as lists, dicts and text: ``no`` and ``1`` stay text.
 
     No object of another type is made, whatever the file asks for. What it repeats by reference is one object, which
     must not be written out.

@@ -144,7 +144,7 @@ def _difference(values: Float32, unit: int) -> Float32:
 
 
 def _standardised(differences: Float32) -> NDArray[np.int16]:
-    """Return whole differences over their deviation, half that of the picture and half that near the pixel."""
+    """Return whole differences over their deviation, the mean of the picture's and the one near the pixel."""
     import cv2
 
     squares: Any = differences * differences  # whole numbers below 2 ** 24: their sums do not depend on the order

@@ -1,4 +1,4 @@
-"""The methods of `propose`: ours by name, those of other packages, and sources of windows found as entry points."""
+"""The methods of `propose`: ours, methods of other packages, and entry points."""
 
 from collections.abc import Callable
 from functools import cache

@@ -103,7 +103,7 @@ def objectness(boxes: Int32, sizes: Int32, seen: Sequence[Evidence]) -> Float64:
 
 
 def largest(labels: Int32) -> tuple[Int32, int]:
-    """Return the labels with those of the MAX_PARTS largest regions first, and how many these are."""
+    """Return the labels with the MAX_PARTS largest regions first, and the number of these."""
     sizes = np.bincount(labels.ravel())
     if len(sizes) <= MAX_PARTS:
         return labels, len(sizes)

@@ -42,7 +42,7 @@ _WHOLE_GREYS = "Applying `local_binary_pattern` to floating-point images"
 
 
 def selectivesearch(image: Planes, mode: object) -> Int32:
-    """Return the boxes of the package `selectivesearch`, those of the regions that are merged last first.
+    """Return the boxes of the package `selectivesearch`, the regions that it merges last first.
 
     The package counts a region's sides from the first to the last pixel, so that they lack one; here they have it.
 

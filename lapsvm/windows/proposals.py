@@ -206,7 +206,7 @@ def reduced(pixels: Pixels, max_side: int) -> Pixels:
 
 
 def scales_of(pixels: Pixels, seen: Pixels) -> Float64:
-    """Return by how much the boxes (n, 4) of a reduced picture are smaller than those of the picture itself, (4,)."""
+    """Return the factors (4,) from the boxes (n, 4) of a reduced picture to the boxes of the picture."""
     return np.tile([pixels.shape[1] / seen.shape[1], pixels.shape[0] / seen.shape[0]], 2)
 
 

@@ -65,7 +65,7 @@ MODES = {
 
 
 class Space(NamedTuple):
-    """The boxes of each strategy of a colour space, the pixels of their regions, and what the order sees of it."""
+    """The boxes of each strategy of a colour space, the pixels of their regions, and their evidence for the order."""
 
     hierarchies: list[Int32]
     sizes: list[Int32]

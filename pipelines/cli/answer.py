@@ -49,7 +49,7 @@ class Answer:
 
 @contextmanager
 def answering(verb: str, *, wanted: bool) -> Iterator[None]:
-    """Take `give` for the answer of a verb while the block runs; what is printed meanwhile goes to standard error."""
+    """Let `give` print the answer of a verb while the block runs; other prints go to standard error."""
     if not wanted:
         yield
         return

@@ -29,7 +29,7 @@ COMPLETION = "_LAPSVM_COMPLETE"  # the variable by which a shell asks for comple
 
 
 def call(app: click.Command, arguments: list[str], name: str | None = None) -> None:
-    """Run an application and exit as `main` does; `name` is what usage lines call it, by default its file."""
+    """Run an application and exit as `main` does; `name` is its name in usage lines, by default its file."""
     warnings.filterwarnings("ignore", module=r"PIL\.")  # messages of a picture's decoder are reported with its name
     if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
         sys.stdout.reconfigure(errors="backslashreplace")

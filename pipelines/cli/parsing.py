@@ -18,7 +18,7 @@ _FIELDS = {option.name: option for option in OPTIONS if option.field}
 
 
 def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted setting -> value for the options that name a setting and were given, and what they entail.
+    """Return dotted setting -> value for the given options that name a setting, and for the settings they entail.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def _with_absolute_file(source: str) -> str:
 
 
 def check_in_folder(option: str, path: Path) -> None:
-    """Raise OptionError unless a file that is to be written has a folder: said before the work, not after it."""
+    """Raise OptionError, before the work, unless the folder of a file to be written is there."""
     if not path.parent.is_dir():
         raise OptionError(f"option {option} must name a file in a folder that is there, got {path}.")
 

@@ -44,7 +44,7 @@ def settings_rows(verb: str, settings: Mapping[str, Option]) -> dict[str, dict[s
 
 
 def _grouped(settings: Mapping[str, Option]) -> Iterator[Option]:
-    """Yield the options of settings, those of a group together, in the order of the table."""
+    """Yield the options of settings by group, in the order of the table."""
     groups = dict.fromkeys(option.panel for option in settings.values())
     return (option for name in groups for option in settings.values() if option.panel == name)
 

@@ -23,7 +23,7 @@ def leave(_: int, __: object) -> None:
 
 
 def _end(outcome: list[int]) -> None:
-    """End the process with the status that the command gave, if it gave one, once what was printed is out."""
+    """End the process with the status of the command, if it has one, once all output is written."""
     if not outcome:
         return
     status = outcome[0]

@@ -1,4 +1,4 @@
-"""Command lines, tables and times of scripts that are no verbs, such as those of `benchmarks/`."""
+"""Command lines, tables and times of scripts that are no verbs, such as the benchmarks."""
 
 import inspect
 import sys

@@ -1,4 +1,4 @@
-"""The command line: one file per verb, with its options, its help and what it does; the stages share one.
+"""The command line: one file per verb, with its options, its help and its work; the stages share one.
 
 Every expected failure, option parsing included, is one line on standard error and exit status 2. What takes long to
 import is imported when a verb runs, so that help is there at once.

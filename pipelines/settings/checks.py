@@ -1,4 +1,4 @@
-"""The rules that the settings of a run keep: each its own, which the table of options holds, and those of several."""
+"""The rules of the settings of a run: the rule of each, from the table of options, and rules for several."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Recipes: settings that belong together, by name or from a file, and what ``auto`` becomes.
+"""Recipes: settings that belong together, by name or from a file, and the choice for ``auto``.
 
 ``--extractor auto``, ``--recipe auto`` and ``--objectness auto`` are the default where a run begins. A run folder
 records what they became, and later stages keep to that.
@@ -87,7 +87,7 @@ def recipe_values(name: str | None) -> dict[str, Any]:
 def resolved(
     recipe: str | None, stage: str, given: Mapping[str, Any], stored: Settings | None
 ) -> tuple[dict[str, Any], str]:
-    """Return the settings of a verb with nothing left automatic, and a line on what else there is.
+    """Return the settings of a verb with every ``auto`` resolved, and a line of advice.
 
     Parameters
     ----------
@@ -141,5 +141,5 @@ def sizes_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
 
 
 def from_network(texts: tuple[str, ...]) -> bool:
-    """Say whether features come from a network, all of them or some."""
+    """Whether some features come from a network."""
     return any(parse_spec(text).kind not in (HOG, IMPORTED) for text in texts)

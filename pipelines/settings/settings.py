@@ -1,4 +1,4 @@
-"""The settings of a run: what the command line, a run folder's ``run.toml`` and the defaults resolve to.
+"""The settings of a run, resolved from the command line, a run folder's ``run.toml`` and the defaults.
 
 Later wins: defaults, then the ``run.toml`` that is there, then the options of the command line. Each setting is
 declared once, here or in `lapsvm.settings`; checks, flags, help, ``--help-settings`` and docs/reference/options.md
@@ -221,7 +221,7 @@ class RefineSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a run; those of `lapsvm.settings` get their flags here."""
+    """All settings of a run; the settings of `lapsvm.settings` get their flags here."""
 
     data: DataSettings = field(default_factory=DataSettings, metadata=table("Data", "run extract import"))
     windows: WindowSettings = field(default_factory=WindowSettings, metadata=table(
@@ -302,7 +302,7 @@ def _with_value(settings: Any, name: str, value: Any, source: str) -> Any:
 
 
 def _as_kind_of(old: Any, value: Any, name: str, source: str, kind: type = str) -> Any:
-    """Return `value` in the type of the value it replaces; `kind` is that of the items of a tuple."""
+    """Return `value` in the type of the value it replaces; `kind` is the type of a tuple's items."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
         return tuple(_as_kind_of(kind(), item, name, source) for item in items)

@@ -155,7 +155,7 @@ def _scored_windows(
 
 
 def _windows(graph: Graph, planes: Tensor, given: Tensor, content: FileContent) -> tuple[Tensor, Tensor]:
-    """Return the windows (n, 4) in pixels, float64: those of the caller, or the file's own where there are none.
+    """Return the windows (n, 4) in pixels, float64: the caller's, or else the file's own.
 
     Of the caller's, those without a part of the picture are left out. If none is left, the whole picture stands in for
     them, and the second value, bool (1,), is False.

@@ -140,7 +140,7 @@ def _smoothed(graph: Graph, windows: Tensor, scores: Tensor, amounts: Sequence[f
 def _voted(
     graph: Graph, boxes: Tensor, classes: Tensor, windows: Tensor, scores: Tensor, rules: Sequence[DetectSettings]
 ) -> Tensor:
-    """Return the boxes (m, 4), those of classes with a temperature moved (see `lapsvm.detection.box_voting`)."""
+    """Return the boxes (m, 4), moved for classes with a temperature (see `lapsvm.detection.box_voting`)."""
     temperatures = _column(graph, [rule.box_voting or 1.0 for rule in rules])
     votes = _column(graph, [bool(rule.box_voting) for rule in rules])
     least = _column(graph, [rule.box_voting_iou for rule in rules])

@@ -119,7 +119,7 @@ def _parts(description: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _check_exportable(extractor: Mapping[str, Any]) -> None:
-    """Raise OptionError that names what cannot be exported."""
+    """Raise OptionError, which names the obstacle, unless the detector can be exported."""
     reason = None
     if extractor.get("kind") != "pooled-network":
         reason = f"extractor {extractor.get('kind')!r} is no network with pooled windows"

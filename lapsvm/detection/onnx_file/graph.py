@@ -94,15 +94,15 @@ class Tensor:
         return self.slice(first, last or first + 1, -1)
 
     def scatter(self, indices: "Tensor", values: "Tensor", how: str = "none") -> "Tensor":
-        """Return the tensor with values at some indices of the first axis; `how` says what becomes of several."""
+        """Return the tensor with values at some indices of the first axis; `how` combines several values."""
         return self.graph.op("ScatterElements", self, indices, values, axis=0, reduction=how)
 
     def places(self) -> "Tensor":
-        """Return the indices of what is true, int64 (m,)."""
+        """Return the indices of the true elements, int64 (m,)."""
         return self.graph.op("NonZero", self, dtype=np.int64).reshape(-1)
 
     def reshape(self, *shape: int) -> "Tensor":
-        """Return the elements in another shape; 0 keeps a dimension, -1 is what remains."""
+        """Return the elements in another shape; 0 keeps a dimension, -1 takes the rest."""
         return self.graph.op("Reshape", self, self.graph.constant(shape, np.int64))
 
     def unsqueeze(self, axis: int) -> "Tensor":

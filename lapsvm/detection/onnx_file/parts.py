@@ -62,7 +62,7 @@ def _runs(graph: Graph, above: Tensor, width: Tensor) -> tuple[_Runs, tuple[Tens
 
 
 def _neighbours(graph: Graph, above: Tensor, counted: Tensor, first: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both ends of the edges between runs and those of a next row that they begin under, int32 (e,).
+    """Return both ends of the edges between runs and runs of the next row that begin under them, int32 (e,).
 
     In the run of number i the beginnings and ends `counted` up to a pixel are 2 i + 1.
     """

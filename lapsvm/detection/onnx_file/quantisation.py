@@ -64,7 +64,7 @@ def quantised_network(network: bytes, name: str, content: FileContent, pictures:
 
 
 def check_packages(*, in_8_bits: bool) -> None:
-    """Raise DependencyError unless what writes and runs a detector's file can be imported."""
+    """Raise DependencyError unless the packages that write and run a detector's file can be imported."""
     load_onnx()
     load_runtime("an exported detector needs ONNX Runtime", "photos")
     if in_8_bits:
@@ -72,7 +72,7 @@ def check_packages(*, in_8_bits: bool) -> None:
 
 
 def load_quantisation() -> Any:
-    """Return ONNX Runtime's tools. Raises DependencyError if they, or what they import, are not installed."""
+    """Return ONNX Runtime's tools. Raises DependencyError if they, or their imports, are not installed."""
     load_runtime("int8 needs onnxruntime", "photos")
     return import_optional("onnxruntime.quantization", "int8 needs ONNX Runtime's quantization", "photos")
 
@@ -92,7 +92,7 @@ def _network_input(seen: Array, network_pass: NetworkPass) -> Float32:
 
 
 def _prepared(onnx: Any, network: bytes, content: FileContent) -> tuple[Any, list[str]]:
-    """Return the network with the maps that are needed and names for all nodes, and those of its first layers."""
+    """Return the network with the maps that are needed and names for all nodes, and the names of its first layers."""
     model = onnx.load_model_from_string(network)
     needed = {name for network_pass in content.passes for name in network_pass.maps}
     kept = [output for output in model.graph.output if output.name in needed]

@@ -123,7 +123,7 @@ def _tap_means(graph: Graph, planes: Tensor, length: Tensor, wanted: Tensor, mos
 
 
 def _tap_term(planes: Tensor, pixels: Tensor, parts: Tensor, step: Tensor) -> Tensor:
-    """Return the pixels of the second axis times their share of a step in so many parts, float32."""
+    """Return the pixels of the second axis times their share of a step, in parts, float32."""
     return planes.gather(pixels, 1) * (parts.cast(np.float32) / step.cast(np.float32)).reshape(1, -1, 1)
 
 

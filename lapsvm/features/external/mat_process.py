@@ -49,7 +49,7 @@ class MatReader:
             os.register_at_fork(after_in_child=self._leave)
 
     def read(self, path: Path, content: bytes, without: Collection[str]) -> dict[str, Any]:
-        """Return the variables of a file's content as plain values, None for those that are not wanted.
+        """Return the variables of a file's content as plain values, None for unwanted variables.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class MatReader:
         return self
 
     def _asked(self, content: bytes, without: Collection[str]) -> dict[str, Any] | str:
-        """Return the variables of a file, or what is wrong with it."""
+        """Return the variables of a file, or its fault."""
         process = cast("Popen[bytes]", self._process)
         requests, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
         try:
@@ -166,7 +166,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytearray:
 
 
 def received(stream: BinaryIO, most: int) -> dict[str, Any] | str:
-    """Return an answer of the process: variables of at most 2 * `most` bytes, or what is wrong with the file."""
+    """Return an answer of the process: variables of at most 2 * `most` bytes, or the fault of the file."""
     header = _header(stream, most)
     if isinstance(header, str):
         return " ".join(header.split())[:300]
@@ -238,7 +238,7 @@ def _limit_memory(more: int | None) -> None:
 
 
 def _answer(content: bytes, without: set[str]) -> dict[str, Any] | str:
-    """Return the variables of a file, or what is wrong with it."""
+    """Return the variables of a file, or its fault."""
     from scipy.io import loadmat, whosmat
 
     try:

@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
     @property
     def pieces(self) -> tuple[int, ...]:
-        """Sizes of what takes the same weights or components: the block, or the window's part and the context's."""
+        """Sizes of the parts with the same weights or components: the block, or window and context."""
         return (self.inside,) * (1 + self.has_context)
 
 

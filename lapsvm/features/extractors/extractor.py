@@ -104,7 +104,7 @@ class Concatenation:
         }
 
     def prepare(self, pixels: Array) -> PreparedPicture:
-        """Return a picture whose windows' features can be asked for several times (see `prepared`)."""
+        """Prepare a picture for several calls with windows (see `prepared`)."""
         return self.joined([prepared(extractor, pixels) for extractor in self.parts])
 
     def joined(self, parts: Sequence[PreparedPicture]) -> PreparedPicture:
@@ -122,7 +122,7 @@ def recorded_description(extractor: Extractor) -> dict[str, Any]:
 
 
 def prepared(extractor: Extractor, pixels: Array) -> PreparedPicture:
-    """Return a picture whose windows' features can be asked for several times.
+    """Prepare a picture for several calls with windows.
 
     An extractor with a method ``prepare`` does the expensive part now, such as the pass of a network; others keep the
     pixels.

@@ -61,7 +61,7 @@ class HOG:
 
     @property
     def floor(self) -> float:
-        """What is added in quadrature to a block's norm: that of a block with a mean gradient of one grey level.
+        """The addend in quadrature of a block's norm: the norm of a block with a mean gradient of one grey level.
 
         So the noise of an even surface is not blown up to the strength of an edge.
         """

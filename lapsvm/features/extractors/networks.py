@@ -94,7 +94,7 @@ class RuntimeNetwork:
             raise DataError(f"network {name} is no ONNX file that can be read: {one_line(error)}.") from None
 
     def _opened(self, onnxruntime: Any, content: bytes, options: Any, device: str) -> Any:
-        """Return the session of a network, on a GPU if one is asked for and can be used."""
+        """Return the session of a network, on a GPU if the caller wants one and it can be used."""
         if _may_use_cuda(onnxruntime, device):
             onnxruntime.set_default_logger_severity(_QUIET)  # of libraries that are missing
             with suppress(*self._errors, RuntimeError, ValueError):

@@ -171,12 +171,12 @@ class PooledNetwork:
 
     @property
     def strides(self) -> tuple[float, ...]:
-        """Pixels of what the network sees per row of each map."""
+        """Pixels of the network's input per row of each map."""
         return tuple(output.cell[0] for output in self._outputs)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """One block for each map: its channels, with those of the context if it is appended."""
+        """One block for each map: its channels, with the channels of the context if that is appended."""
         return tuple(Block.of(output.channels, self._rules.appends_context) for output in self._outputs)
 
     @property
@@ -210,7 +210,7 @@ class PooledNetwork:
         return {name: value for name, value in settings.items() if value is not None}
 
     def prepare(self, pixels: Array) -> PreparedPicture:
-        """Return a picture whose windows' features can be asked for several times; the network sees it now.
+        """Prepare a picture for several calls with windows; the network sees it now.
 
         Parameters
         ----------

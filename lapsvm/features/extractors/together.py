@@ -63,7 +63,7 @@ class Together(Generic[Item, Result]):
                 other.set_result(result)
 
     def _taken(self, item: Item, future: "Future[Result]") -> list[tuple[Item, "Future[Result]"]]:
-        """Take an item, and others that may come together with it, the oldest ones, from what waits."""
+        """Take an item from the waiting ones, and the oldest that may come together with it."""
         kind, most = self._kind(item), self._most(item)
         with self._guard:
             others = [pair for pair in self._waiting if pair[1] is not future]

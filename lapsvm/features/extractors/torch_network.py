@@ -75,7 +75,7 @@ def _warped(network: TorchNetwork, weights: str, options: dict[str, Any]) -> War
 
 
 def _spec_module(torch: Any, name: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return a spec's module and its name; the options that are no matter of windows are taken out of `options`."""
+    """Return a spec's module and its name, and take the options that do not concern windows out of `options`."""
     weights, seed, way = options.pop("weights", None), options.pop("seed", 0), options.pop("way", "warped")
     if name != ALEXNET:
         return _factory_module(torch, name, weights, seed), name

@@ -148,7 +148,7 @@ class TorchNetwork:
         return self._together(batch)
 
     def run_pictures(self, batches: Sequence[Float32]) -> list[dict[str, Any] | Exception]:
-        """Return for each of some pictures (1, 3, h, w) of one size what `run_kept` returns, or its DataError.
+        """Return the result of `run_kept`, or its DataError, for each of some pictures (1, 3, h, w) of one size.
 
         Where they cannot pass together, as when memory runs out, each half of them is tried, and later ones are fewer.
         """
@@ -276,7 +276,7 @@ def _as_array(tensor: Any) -> Array:
 
 
 def _named(outputs: Any) -> Mapping[str, Any]:
-    """Return a network's outputs by name; a single one is named "output", those of a list are numbered."""
+    """Return a network's outputs by name; a single one is named "output", the outputs of a list are numbered."""
     if isinstance(outputs, Mapping):
         return {str(name): value for name, value in outputs.items()}
     if isinstance(outputs, tuple | list):

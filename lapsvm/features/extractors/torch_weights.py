@@ -49,7 +49,7 @@ def check_plain(torch: Any, what: str, state: Mapping[str, Any]) -> None:
 
 
 def _shapes(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of tensors by name, without what is no tensor."""
+    """Return the shapes of the tensors by name."""
     return {name: tuple(value.shape) for name, value in tensors.items() if hasattr(value, "shape")}
 
 

@@ -183,7 +183,7 @@ def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
 
 
 def _is_intact(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> bool:
-    """Return whether a file's checksum is that of its content; never of a header that no shard is written with."""
+    """Whether a file's checksum fits its content; never for a header that no shard is written with."""
     try:
         return bool(_checksum({k: v for k, v in fields.items() if k != "checksum"}, tensors) == fields["checksum"])
     except NOT_PARSED:  # a NaN among the fields

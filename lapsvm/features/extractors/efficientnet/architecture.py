@@ -118,7 +118,7 @@ class _Graph:
 
 
 def folded(tensors: Mapping[str, Array], layer: str, norm: str) -> tuple[Array, Array]:
-    """Return the kernel and bias of a convolution that does what it and the batch norm behind it do, float64."""
+    """Return the kernel and bias, float64, of a convolution that includes the batch norm behind it."""
     gain, shift, mean, variance = (
         tensors[f"{norm}.{tensor}"].astype(np.float64) for tensor in ("weight", "bias", "running_mean", "running_var")
     )

@@ -49,7 +49,7 @@ def open_efficientnet(spec: Spec, machine: Machine) -> PooledNetwork:
 
 
 def _network(machine: Machine) -> RuntimeNetwork:
-    """Return the network, that of another extractor where there is one: those of several sizes share it."""
+    """Return the network, shared with another extractor if it has one: extractors of several sizes share it."""
     network = _opened.get(machine)
     if network is None:
         network = RuntimeNetwork(KIND, network_file(), machine.threads, machine.device, extra="photos")
@@ -69,7 +69,7 @@ def network_file() -> bytes:
 
 
 def check_photos() -> None:
-    """Raise DependencyError unless the package with the weights, and what runs the network, are installed."""
+    """Raise DependencyError unless the package with the weights and ONNX Runtime are installed."""
     _installed_checkpoint()
     load_runtime(f"network {KIND} needs onnxruntime", "photos")
 
@@ -83,7 +83,7 @@ def _installed_checkpoint() -> Path:
 
 
 def photos_installed() -> bool:
-    """Say whether the network, and what runs it, are installed; nothing is imported."""
+    """Whether the network and ONNX Runtime are installed; nothing is imported."""
     return checkpoint_path() is not None and find_spec("onnxruntime") is not None
 
 

@@ -76,6 +76,6 @@ def letterbox(batch: Float32, fixed_size: tuple[int, int] | None) -> Float32:
 
 
 def visible_cells(feature_map: Float32, output: MapOutput, height: int, width: int) -> Float32:
-    """Return the cells of a map that show a picture of this size in the input, without those of the padding."""
+    """Return the cells of a map that show a picture of this size in the input, without the padding."""
     rows, columns = (max(1, round(side / step)) for side, step in zip((height, width), output.cell, strict=True))
     return feature_map[:, :rows, :columns]

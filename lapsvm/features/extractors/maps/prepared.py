@@ -1,4 +1,4 @@
-"""Pictures whose windows' features can be asked for several times, although a network sees each picture once."""
+"""Prepared pictures: a network sees each once, for any number of calls with windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -164,7 +164,7 @@ class PoolingRules:
         return self.appends_context or self.contrast > 0
 
     def _combined(self, inside: Float32, around: Float32) -> Float32:
-        """Return windows' features with those of their context."""
+        """Return the features of windows beside the features of their context."""
         if self.appends_context:
             return np.hstack([inside, around])
         return np.asarray(inside - np.float32(self.contrast) * around)

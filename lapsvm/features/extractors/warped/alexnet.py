@@ -35,6 +35,6 @@ def alexnet(torch: Any, layer: str) -> Any:
 
 
 def without_later_layers(state: Mapping[str, Any], layer: str) -> dict[str, Any]:
-    """Return the tensors of a state dict but those of the classifier's layers after `layer`."""
+    """Return the tensors of a state dict without the classifier's layers after `layer`."""
     later = tuple(f"classifier.{number}." for number in range(LAYERS[layer], 7))
     return {name: value for name, value in state.items() if not name.startswith(later)}
