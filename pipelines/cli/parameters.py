@@ -13,7 +13,7 @@ from .answer import STDOUT, Outcome, answering, give, print_json
 from .parsing import assigned_values
 
 ALL, WORDS = "lapsvm.help_all", "lapsvm.words"  # of the context: help shows all; the words after the verb
-OTHER = "Help"
+OPTIONS, HELP = "Options", "Help"  # panels
 ASSIGNMENTS = "assignments"  # the name of the option --set
 _METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH"}
 NO_DEFAULTS = ("tune", "predict")  # the grids of tune, and what a model records, go before the settings
@@ -50,14 +50,15 @@ class VerbCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of each panel."""
+        shows_all = ctx.meta.get(ALL, False) or "help_all" not in {parameter.name for parameter in self.params}
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             option = self._options.get(str(parameter.name))
-            if option is None or ctx.meta.get(ALL) or shown_in_help(option, str(self.name)):
+            if option is None or shows_all or shown_in_help(option, str(self.name)):
                 record = parameter.get_help_record(ctx) or ("", "")
-                if option and not option.flags:  # an argument, of which the parser tells nothing
+                if option and not option.flags:  # an argument, which the parser leaves out
                     record = (f"{option.flag}...", f"{option.help}  [required]")
-                panels.setdefault(option.panel if option else OTHER, []).append(record)
+                panels.setdefault((option.panel or OPTIONS) if option else HELP, []).append(record)
         for name, records in panels.items():
             with formatter.section(name):
                 formatter.write_dl(records)
@@ -150,8 +151,8 @@ def _parameter(option: Option, defaults: bool) -> click.Parameter:
         return click.Argument([option.name], nargs=-1, **about)
     if not is_required and not is_repeated:
         about["default"] = option.default
-    is_told = option.default_text() and (defaults or not option.field) and "default" not in option.help
-    text = f" [default: {option.default_text()}]" if is_told else ""
+    is_shown = option.default_text() and (defaults or not option.field) and "default" not in option.help
+    text = f" [default: {option.default_text()}]" if is_shown else ""
     return click.Option([option.name, option.flags], multiple=is_repeated, help=option.help + text, **about)
 
 

@@ -96,9 +96,9 @@ def _parsed(option: Option, value: Any) -> Any:
     if option.several is Several.COMMAS:
         return tuple(_item(option, item) for item in split_names(option.title, value))
     if option.name == "extractor":
-        return tuple(_with_absolute_paths(text) for text in value)
+        return tuple(_with_absolute_paths(text, option.name) for text in value)
     if option.name == "objectness":
-        return _with_absolute_file(value)
+        return _with_absolute_paths(value, option.name)
     if option.kind is Path:
         return tuple(str(Path(path).resolve()) for path in value) if option.several else _absolute(value)
     return value
@@ -109,25 +109,15 @@ def _absolute(text: str) -> str:
     return str(Path(text).resolve()) if text else text
 
 
-def _with_absolute_paths(extractor: str) -> str:
-    """Return the text of an extractor with absolute paths of its files, valid from any folder."""
+def _with_absolute_paths(text: str, what: str) -> str:
+    """Return the text of an extractor or of objectness with absolute paths of its files, valid from any folder."""
     from lapsvm.features.extractors.specs import parse_spec
 
-    spec = parse_spec(extractor)
-    weights = spec.options.get("weights", "")
-    for before, file in (("", spec.file or ""), ("weights=", weights)):
+    spec = parse_spec(text, what)
+    for before, file in ((":", spec.file), ("weights=", spec.options.get("weights"))):
         if file and Path(file).is_file():
-            extractor = extractor.replace(before + file, before + str(Path(file).resolve()), 1)
-    return extractor
-
-
-def _with_absolute_file(source: str) -> str:
-    """Return the text of a source of objectness, KIND:FILE or KIND:FILE?OPTIONS, with the absolute path of its file."""
-    kind, colon, rest = source.partition(":")
-    file, mark, options = rest.rpartition("?") if "?" in rest else (rest, "", "")
-    if not (file and Path(file).is_file()):
-        return source
-    return f"{kind}{colon}{Path(file).resolve()}{mark}{options}"
+            text = text.replace(before + file, f"{before}{Path(file).resolve()}", 1)
+    return text
 
 
 def check_in_folder(option: str, path: Path) -> None:

@@ -14,7 +14,6 @@ from lapsvm.errors import DependencyError, OptionError
 from lapsvm.testing.windows import ProposalLaws
 from lapsvm.windows import METHODS, propose
 from lapsvm.windows.methods import source_runtime
-from lapsvm.windows.packages import opencv, selectivesearch
 
 HAS_PACKAGE, HAS_CONTRIB = find_spec("selectivesearch") is not None, hasattr(cv2, "ximgproc")
 needs_package = pytest.mark.skipif(not HAS_PACKAGE, reason="the package selectivesearch is not installed")
@@ -102,25 +101,25 @@ class TestGrid(ProposalLaws):
 @pytest.mark.usefixtures("package")
 class TestPackage(ProposalLaws):
     def make(self):
-        return selectivesearch
+        return METHODS["selectivesearch"]
 
 
 @pytest.mark.usefixtures("contrib")
 class TestOpenCV(ProposalLaws):
     def make(self):
-        return opencv
+        return METHODS["opencv"]
 
 
 @needs_package
 class TestInstalledPackage(ProposalLaws):
     def make(self):
-        return selectivesearch
+        return METHODS["selectivesearch"]
 
 
 @needs_contrib
 class TestInstalledOpenCV(ProposalLaws):
     def make(self):
-        return opencv
+        return METHODS["opencv"]
 
 
 @pytest.mark.usefixtures("package", "contrib")

@@ -1,6 +1,7 @@
 """The table of options: every verb's parameters, help, checks and the page come from it."""
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def test_a_wrong_setting_is_one_sentence(refused, tmp_path, verb, text, words):
 def test_no_verb_takes_an_option_that_it_ignores(refused, tmp_path, verbs, flag):
     for verb in verbs:
         assert flag not in flags(verb)
-        assert f"No such option: {flag}" in refused(verb, flag, "1", "--out", tmp_path)
+        assert re.search(f"No such option:? '?{flag}", refused(verb, flag, "1", "--out", tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Options, names and folders as people give them: each is obeyed, or refused in a sentence."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -165,7 +166,7 @@ def test_draw_must_name_a_folder(finished, digits, tmp_path, refused):
 
 @pytest.mark.parametrize("verb", ["detect", "evaluate", "report", "verify"])
 def test_a_stage_that_draws_nothing_takes_no_seed(run_copy, refused, verb):
-    assert "No such option: --seed" in refused(verb, "--out", run_copy, "--seed", 7)
+    assert re.search("No such option:? '?--seed", refused(verb, "--out", run_copy, "--seed", 7))
 
 
 def test_a_refusal_fits_on_a_screen_whatever_a_file_holds(tmp_path, refused):
