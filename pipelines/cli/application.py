@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -50,7 +51,7 @@ def call(app: click.Command, arguments: list[str], name: str | None = None) -> N
 def _outcome(app: click.Command, arguments: list[str], name: str | None) -> tuple[int, str]:
     """Run an application and return its exit status, with the line of a failure."""
     try:
-        return app.main(arguments, name, standalone_mode=False) or 0, ""
+        return _status(app, arguments, name), ""
     except LapsvmError as error:
         reason = with_flags(str(error))
     except OSError as error:
@@ -61,16 +62,28 @@ def _outcome(app: click.Command, arguments: list[str], name: str | None) -> tupl
         reason = f"memory is not enough for this: {error or 'the system has no more'}."
     except click.ClickException as error:
         reason = error.format_message()
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, EOFError, click.Abort):
         return INTERRUPTED, Farewell.line
     except SystemExit as error:
-        if COMPLETION in os.environ:  # the parser ends the program itself
+        if COMPLETION in os.environ:
             return (FAILED if error.code else 0), ""
-        if _lost_its_reader(error.__context__):  # the parser and the console end the program themselves
+        if _lost_its_reader(error.__context__):  # the console ends the program itself
             return UNHEARD, ""
         # code that users bring: a data set's reader, a network
         reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
     return FAILED, "lapsvm: " + one_line(reason)
+
+
+def _status(app: click.Command, arguments: list[str], name: str | None) -> int:
+    """Run an application and return its exit status; not by `main` of click, which hides that a reader has ended."""
+    if COMPLETION in os.environ:
+        app.main(arguments, name)  # answers the shell and ends the program
+    try:
+        with app.make_context(name or Path(sys.argv[0]).name, list(arguments)) as context:
+            app.invoke(context)
+    except click.exceptions.Exit as end:  # of an option such as --help
+        return end.exit_code
+    return 0
 
 
 def _lost_its_reader(error: BaseException | None) -> bool:

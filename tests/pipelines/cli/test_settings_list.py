@@ -1,6 +1,9 @@
 """``--help-settings``: every setting with its default, rule and sentence, without a run, for people and programs."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from lapsvm.pipelines.cli.parsing import assigned_values
@@ -78,3 +81,14 @@ def test_nothing_else_is_looked_at(command, tmp_path):
     listed = command("run", "--data", "nosuch", "--out", tmp_path / "RUN", "--help-settings")
     assert listed.status == 0
     assert not (tmp_path / "RUN").exists()
+
+
+def test_a_program_that_reads_no_further_is_no_failure():
+    """As in ``lapsvm ... | head``: nothing is said, whoever prints."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    for form in ([], ["--json"]):
+        line = [sys.executable, "-m", "lapsvm", "run", "--help-settings", *form]
+        ended = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, check=False)
+        assert (ended.returncode, ended.stderr) == (120, b"")
+    os.close(writer)
