@@ -10,9 +10,10 @@ export PATH := $(BIN):$(PATH)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cython_ext/*.h lapsvm/_ext/*.pxd)
 
-# what runs the kernels, for the builds that look at them more closely
+# what runs the kernels, for the builds that look at them more closely; of detection the files that call one
 KERNEL_TESTS := tests/test_boxes.py tests/test_bfloat16.py tests/test_build.py tests/test_threads.py tests/ranking \
-  tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/detection tests/inspection tests/evaluation
+  tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/evaluation \
+  $(patsubst %,tests/detection/test_%.py,detector nms picture_scores score_maps smoothing voting)
 
 # what a package could lack: its modules and its data files (tests/test_portability.py, test_build.py), and what those do
 WHEEL_TESTS := $(wildcard tests/test_*.py) tests/report tests/pipelines/commands/test_predict.py \
@@ -60,15 +61,15 @@ docs: $(VENV)/installed-dev  ## the site, into build/docs; a warning is an error
 preload = LD_PRELOAD="$$(gcc -print-file-name=lib$(1).so) $$(gcc -print-file-name=libstdc++.so.6)"
 
 # Leaks are not looked for: Python itself leaves blocks behind at its exit. PYTHONMALLOC=malloc shows every block of
-# Python to the sanitizer; its own allocator would hide what lies side by side in one arena. The exported file runs no
-# code of ours: ONNX Runtime is slow in it, and OpenVINO crashes. Freed memory waits in quarantine, so its peak is not ours.
+# Python to the sanitizer; its own allocator would hide what lies side by side in one arena. Freed memory waits in
+# quarantine, so its peak is not ours.
 asan-test: $(VENV)/installed-dev  ## the kernels' tests under AddressSanitizer and UBSan, with bounds checks
 	rm -rf build/asan-site
 	LAPSVM_SANITIZE=address,undefined $(PIP) install --no-build-isolation --no-deps --target build/asan-site .
 	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
 	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow" \
 	  $(KERNEL_TESTS) --ignore tests/bags/test_remote_store.py --ignore tests/bags/gpu/test_gpu_store.py \
-	  --ignore tests/detection/onnx_file --ignore tests/bags/test_peak_of_training.py
+	  --ignore tests/bags/test_peak_of_training.py
 
 tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under ThreadSanitizer
 	rm -rf build/tsan-site

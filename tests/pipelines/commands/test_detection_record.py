@@ -9,16 +9,8 @@ from lapsvm.pipelines.settings.settings import DetectSettings
 
 from lapsvm.detection import Detector
 
-CHANGED = [
-    "--set",
-    "detect.box_voting=8",
-    "--set",
-    "detect.demotion=0.5",
-    "--set",
-    "detect.score_smoothing=0.7",
-    "--nms",
-    "0.4",
-]
+CHANGED = ["--set=detect.box_voting=8", "--set=detect.demotion=0.5", "--set=detect.score_smoothing=0.7", "--nms", "0.4"]
+UNDONE = ["--set=detect.box_voting=0", "--set=detect.demotion=0", "--set=detect.score_smoothing=0", "--nms", "0.3"]
 
 
 def found(command, model, picture, *more):
@@ -45,17 +37,7 @@ def test_a_model_detects_outside_of_its_run_as_inside(run_copy, tmp_path, pictur
     copied = shutil.copy(run_copy / "models" / "six.safetensors", tmp_path / "copied.safetensors")
     assert found(command, copied, picture) == (inside, "")
     assert inside != plain
-    undone = [
-        "--set",
-        "detect.box_voting=0",
-        "--set",
-        "detect.demotion=0",
-        "--set",
-        "detect.score_smoothing=0",
-        "--nms",
-        0.3,
-    ]
-    assert found(command, copied, picture, *undone)[0] == plain
+    assert found(command, copied, picture, *UNDONE)[0] == plain
 
 
 def test_a_model_copied_into_another_run_keeps_its_detection(run_copy, finished, tmp_path, picture, command):

@@ -301,8 +301,9 @@ def test_a_copy_without_shards_says_so(run_copy, command):
 @pytest.mark.parametrize("train", ["train", "tune"])
 def test_a_run_is_whole_after_each_of_its_stages(digits, tmp_path, command, train):
     out = ("--out", tmp_path / "RUN", "--quiet")
-    small = ["--data", "voc", "--root", digits, "--extractor", "hog?size=16", "--max-windows", "20", "--pca", "8"]
-    options = {"extract": small, "train": ["--recipe", "best"], "refine": ["--refine", "1"]}
+    small = ["--data", "voc", "--root", digits, "--classes", "six,three", "--extractor", "hog?size=16", "--pca", "8"]
+    options = {"extract": [*small, "--max-windows", "20"], "train": ["--recipe", "best"], "refine": ["--refine", "1"]}
+    options["tune"] = ["--C", "1,10", "--folds", "2"]
     for stage in ("extract", train, "refine", "detect", "evaluate", "report"):
         assert command(stage, *out, *options.get(stage, [])).status == 0, stage
         said = command("verify", *out)

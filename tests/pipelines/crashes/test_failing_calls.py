@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts, read_verdicts
 
 from lapsvm.errors import LapsvmError, WriteError
@@ -77,11 +78,13 @@ def _site():
 
 
 def test_a_call_that_fails_anywhere_in_a_run_is_a_line_and_the_run_continues(
-    digits, finished, tmp_path, command, made, fast, monkeypatch
+    tmp_path, command, made, fast, monkeypatch
 ):
-    failing, whole = Failing(monkeypatch), made(finished)
-    line = ["run", "--data", "voc", "--root", digits, "--quiet", *fast, "--out"]
+    write_digits(tmp_path / "digits", seed=3, n_train=16, n_test=10)
+    line = ["run", "--data", "voc", "--root", tmp_path / "digits", "--quiet", *fast, "--max-windows", "12", "--out"]
+    failing = Failing(monkeypatch)
     assert command(*line, tmp_path / "first").status == 0
+    whole = made(tmp_path / "first")
     numbers = sorted(failing.sites.values())
     assert len(numbers) > 20
     for count, code in zip(

@@ -25,29 +25,13 @@ BASE = POSITIVES / N_TRAIN
 QUICK = ["--set=train.tol=.01"]
 WINDOWS = ["--windows", "grid", "--max-windows", "40", "--set=windows.max_area=.25"]
 EXTRACTION = ["--extractor", "hog", *WINDOWS, "--classes", ",".join(CLASSES)]
-REFINED = [
-    "--refine",
-    "2",
-    "--set=refine.C=60",
-    "--set",
-    "refine.top=5",
-    "--set",
-    "refine.neg_iou=.4",
-    "--set",
-    "refine.candidates=20",
-]
+CHOSEN = ["--recipe", "plain", "--C"]
+REFINED = ["--refine", "2", "--set=refine.C=60", "--set=refine.top=5", "--set=refine.neg_iou=.4"]
+REFINED += ["--set=refine.candidates=20"]
 RUNS = {
-    "plain": ["--recipe", "plain", "--C", ".1,1,10,100"],
-    "plain, refined": ["--recipe", "plain", "--C", ".1,1,10,100", *REFINED],
-    "one C, refined": [
-        "--recipe",
-        "plain",
-        "--C",
-        "10",
-        *REFINED,
-        "--set",
-        "refine.box_voting=true",
-    ],
+    "plain": [*CHOSEN, ".1,1,10,100"],
+    "plain, refined": [*CHOSEN, ".1,1,10,100", *REFINED],
+    "one C, refined": [*CHOSEN, "10", *REFINED, "--set=refine.box_voting=true"],
     "hinge": ["--recipe", "plain", "--learner", "latent_svm", "--C", ".01,1", "--J", "1", "--refine", "1"],
 }
 
