@@ -148,8 +148,6 @@ class RunContext:
         Where torch runs networks, and passes compute best windows.
     cluster : Cluster or None
         Worker processes that extract and store windows; None: this process does.
-    pass_counts : lapsvm.latent.PassCounts or None
-        Where training counts its passes.
     named : tuple of str
         The extractors of this command line; those of settings files may not run code (see `check_trusted`).
     stages : tuple of str
@@ -180,7 +178,6 @@ class RunContext:
     program: tuple[str, ...] = ("lapsvm",)
     device: str = "auto"
     cluster: Cluster | None = None
-    pass_counts: Any = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ("voc",)

@@ -31,7 +31,7 @@ class Interrupted:
         stored = read_checked(self.run.resume_file, self.reporter.say) if to_do else None
         if stored is None:
             return to_do
-        resumed = [task for task in tasks if _key(task) in stored["keys"]]
+        resumed = [task for task in tasks if any(_is_of(task, key) for key in stored["keys"])]
         return resumed if all(task in resumed for task in to_do) else to_do
 
     def begin(self, tasks: Sequence[FitTask]) -> None:
@@ -45,7 +45,7 @@ class Interrupted:
         choices = {}
         for task in tasks:
             entry = entries.get(task.name)
-            if entry and entry["key"] == _key(task):
+            if entry and _is_of(task, entry["key"]):
                 constants, *of_folds = (Constants(*values) for values in (entry["constants"], *entry["of_folds"]))
                 choices[task.name] = Choice(constants, of_folds, entry["candidates"], entry["history"])
         return choices
@@ -64,3 +64,8 @@ def _key(task: FitTask) -> str:
     """Return the hash of everything that decides a choice."""
     mended = task.reviews.labels_key
     return content_hash(json.dumps({**decisive(task.provenance), **mended}, sort_keys=True))
+
+
+def _is_of(task: FitTask, key: str) -> bool:
+    """Return whether a stored key is that of a task."""
+    return key == _key(task)

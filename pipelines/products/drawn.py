@@ -31,6 +31,7 @@ from ..settings.settings import Settings
 from ..shards.extraction import chosen_provenance
 from ..shards.prefetch import on_threads
 from ..shards.windows import UnusableError, run_pixels
+from .product import Product
 from .projection import projection_of
 
 STORED_AT_ONCE = 32
@@ -98,7 +99,10 @@ class DrawnShard:
             shard = read_shard(run.drawn_windows) if run.files.owns(run.drawn_windows) else None
         except (MissingError, ShardError):
             return {}
-        if shard is None or settings_difference(shard.provenance, self.shards.provenance):
+        if shard is None:
+            return {}
+        product = Product(run.drawn_windows, self.shards.provenance, lambda _: shard.provenance)
+        if not product.compared(shard.provenance).is_current:
             return {}
         return {picture.image_id: picture for picture in shard.pictures()}
 
