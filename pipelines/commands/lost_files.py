@@ -57,7 +57,7 @@ def how_made(run: RunFolder, lost: Sequence[Path]) -> str:
 
 
 def mending(run: RunFolder, damaged: Sequence[Path], remove: bool) -> str:
-    """Return what to do about damaged files that stay, as the end of a sentence."""
+    """Return the advice on damaged files that stay, as the end of a sentence."""
     if run.settings_file in damaged:
         return f"mend it, or move it away: {how_made(run, [run.settings_file])}"
     if not run.files.is_marked:
@@ -68,7 +68,7 @@ def mending(run: RunFolder, damaged: Sequence[Path], remove: bool) -> str:
 
 
 def _of_stages(run: RunFolder) -> Iterator[Path]:
-    """Yield what is not there of what finished stages leave: a file, or a folder of files."""
+    """Yield the missing files, or folders of files, that finished stages leave."""
     stages = [name.partition(" ") for name in run.timings()]
     for stage, _, set_name in stages:
         if stage in ("extract", "import") and not run.files.is_marked and not run.has_shards(set_name):

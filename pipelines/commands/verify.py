@@ -111,7 +111,7 @@ def _concluded(run: "RunFolder", reporter: "Reporter", pictures: bool, remove: b
 def _figures(
     n_intact: int, failures: Sequence[tuple[Path, str]], lost: Sequence[Path], removed: Sequence[Path]
 ) -> dict[str, Any]:
-    """Return what the answer says of the files, by absolute paths."""
+    """Return the figures of the answer: files by absolute paths."""
     return {
         "intact": n_intact,
         "damaged": {str(path.absolute()): reason for path, reason in failures},

@@ -164,7 +164,7 @@ class TrainingProgress:
     def run(
         self, train: Callable[..., T], pool: Executor | None, indices: Sequence[int], *arguments: Sequence[Any]
     ) -> list[T]:
-        """Return what `train` returns for trainings and their arguments, on the threads of a pool, or one by one here.
+        """Return the results of `train` for trainings and their arguments, on threads of a pool, or one by one here.
 
         All end with their next outer step where one raises, or the program is interrupted.
         """

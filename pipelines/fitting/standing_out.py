@@ -44,7 +44,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(detector: Detector) -> Recorded | None:
-    """Return what a model records of what stands out; None if its run has none.
+    """Return the objectness that a model records; None if its run uses no objectness.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _reason(name: str, found: Recorded) -> str:
 
 
 def source_sentences(found: Iterable[Recorded | None]) -> tuple[str, ...]:
-    """Return what marks what stands out in a run, what that knows, and how it counts; nothing if the run has none.
+    """Return sentences on a run's objectness source and on how it counts; empty without objectness.
 
     All models of a run have the same source.
     """
@@ -109,7 +109,7 @@ def source_sentences(found: Iterable[Recorded | None]) -> tuple[str, ...]:
 
 
 def _source_sentence(source: Mapping[str, Any]) -> str:
-    """Return what a source is, and what it knows, by its description."""
+    """Return a sentence on the kind of an objectness source and on its knowledge."""
     kind = str(source.get("kind", "no name"))
     if source.get("weights") == NETWORK_SHA256:
         return (

@@ -104,7 +104,7 @@ def training_bags(workspace: Workspace, settings: Settings, shards: ShardSet) ->
 
 
 def beside_candidates(memory: int | None, windows: int) -> int | None:
-    """Return what candidates leave of the memory for windows of so many bytes: three quarters of it at least."""
+    """Return the bytes of memory left for windows after the candidates': three quarters of it at least."""
     return None if memory is None else memory - min(memory // 4, windows // 2, MOST_BYTES)
 
 

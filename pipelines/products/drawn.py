@@ -93,7 +93,7 @@ class DrawnShard:
         return found
 
     def _stored(self) -> Drawn:
-        """Return what the shard holds; nothing if it is not there, damaged, or was made by other settings."""
+        """Return the windows in the shard; empty if it is not there, damaged, or was made by other settings."""
         run = self.workspace.folder
         try:
             shard = read_shard(run.drawn_windows) if run.files.owns(run.drawn_windows) else None

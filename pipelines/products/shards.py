@@ -62,7 +62,7 @@ def _check_objectness(settings: Settings, data: RunData, folder: Path, shards: S
 def _comparable(
     run: RunFolder, settings: Settings, set_name: str, shards: ShardSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what shards were made with, and what the settings and the training set's shards ask for."""
+    """Return the recorded inputs of shards, and the inputs that settings and the training set's shards ask for."""
     train_set = settings.data.train_set
     from_files = settings.windows.method in (FILE, IMPORTED)  # which may be gone
     wanted = {

@@ -145,7 +145,7 @@ def _is_ours(lock: int) -> bool:
 
 
 def _text(lock: int) -> bytes:
-    """Return what an open file says; Windows has no pread."""
+    """Return the content of an open file; Windows has no pread."""
     os.lseek(lock, 0, os.SEEK_SET)
     return os.read(lock, _TEXT)
 

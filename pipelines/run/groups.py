@@ -85,12 +85,12 @@ def looks_grouped(records: Sequence[ImageRecord]) -> list[str]:
 
 
 def object_names(records: Sequence[ImageRecord], expression: str) -> list[str]:
-    """Return what an expression finds in the name of each picture: its first group, or all of it; "" for nothing."""
+    """Return the match of an expression in the name of each picture: its first group, or all of it; "" for none."""
     return found_in(expression, [record.id for record in records], "option --group (data.group)")
 
 
 def original_of(record: ImageRecord) -> tuple[str, str] | None:
-    """Return what the versions that Roboflow made of one picture share; None for a picture that is no version.
+    """Return the part of a name that all versions by Roboflow share; None for a picture that is no version.
 
     In folders of classes equal names of originals are usual, so the name of the folder counts.
     """

@@ -214,7 +214,7 @@ cached_sources = cache(open_sources)
 
 @cache
 def source_provenance(settings: SourceSettings) -> dict[str, Any]:
-    """Return what decides the windows of the files: their content, and how it is read."""
+    """Return the provenance of the windows of files: their content, and how it is read."""
     sources, digest = cached_sources(settings), blake2b(digest_size=16)
     for name in sorted(sources.entries):
         source, key = sources.entries[name]

@@ -26,7 +26,7 @@ KeptPictures = dict[str, tuple[PreparedWindows, str]]
 
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
-    """Return what decides the numbers in a shard, without paths or times."""
+    """Return the provenance of a shard: every input of its numbers, without paths or times."""
     chosen = chosen_provenance(settings)
     windows = windows_provenance(settings.windows) | {"seed": settings.seed}
     return {"windows": windows, "features": chosen | {"extractor": recorded_description(extractor)}}
@@ -91,7 +91,7 @@ class SetExtraction(ShardJobs[PictureWindows]):
         return PictureWindows(record.id, picture.boxes, features, digest, picture.size, objectness=numbers)
 
     def picture_provenance(self, pictures: Sequence[PictureWindows]) -> dict[str, Any]:  # noqa: ARG002 - of all alike
-        """Return what measures objectness; a shard without any does not record it."""
+        """Return the description of the objectness source; a shard without objectness does not record it."""
         return {OBJECTNESS: self.objectness.description}
 
 

@@ -106,7 +106,7 @@ def imported_sentence(headers: Sequence[ShardHeader]) -> str:
 
 
 def imported_content(headers: Sequence[ShardHeader]) -> dict[str, str]:
-    """Return what a model's provenance records of imported features; nothing for extracted ones."""
+    """Return the provenance entry of a model for imported features; empty for extracted ones."""
     contents = [content_of(header) for header in headers]
     return {"content": content_hash(*contents)} if any(contents) else {}
 

@@ -70,7 +70,7 @@ class ShardJobs(Generic[Picture]):
         """Raise SettingsError if a shard's windows come from other content than there is now."""
 
     def picture_provenance(self, pictures: Sequence[Picture]) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
-        """Return what a shard records of its pictures besides the settings."""
+        """Return the provenance entries for the pictures of a shard."""
         return {}
 
     def renames(self, headers: Mapping[Path, ShardHeader], reporter: Reporter, threads: int) -> dict[str, str]:
@@ -244,7 +244,7 @@ def failed_checks(reporter: Reporter, title: str, jobs: Sequence[FileCheck], thr
 
 
 def damage(path: Path, check: Check) -> str | None:
-    """Return what is wrong with a file, or None; a picture that cannot be read is raised: it does not decide."""
+    """Return the reason why a file is damaged, or None. A picture that cannot be read is raised: it does not decide."""
     try:
         check(path)
     except (ImageError, MissingError):

@@ -69,7 +69,7 @@ def anew_command(run: RunFolder) -> str:
 
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
-    """Return what decides the windows of a picture besides the seed, without paths; the package that proposes them."""
+    """Return the provenance of windows without the seed and without paths, and the package that proposes them."""
     names = ("max_windows", "max_area", "proposal_side", "max_side")
     limits = {name: getattr(settings, name) for name in names}
     if settings.method == FILE:

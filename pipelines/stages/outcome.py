@@ -27,7 +27,7 @@ _IN_SETS = ("pictures", "left_out", "with_boxes", "mean", "classes", "intervals"
 
 
 def stage_outcome(context: RunContext) -> Outcome:
-    """Return what all stages of a command have made, their figures, and the command that follows the last one.
+    """Return the files that a command has made, the figures of its stages, and the command that follows.
 
     The figures name what is in none of them: classes, and where pictures were opened those that cannot be read.
     """
@@ -54,7 +54,7 @@ def _extracted(shards: ShardSet) -> dict[str, int]:
 
 
 def _trained(model: Path) -> Mapping[str, Any]:
-    """Return what a model's file says of its training; nothing before refinement, which writes it."""
+    """Return the training result that a model records; empty before refinement, which writes it."""
     return provenance_value(Detector.load(model), "result") if model.is_file() else {}
 
 

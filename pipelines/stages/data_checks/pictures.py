@@ -191,7 +191,7 @@ def _headers(folders: Sequence[Path]) -> Iterator[ShardHeader]:
 
 
 def _check(record: ImageRecord) -> CheckedPicture | PictureError:
-    """Return what the check of a picture found, or why it cannot be read whole."""
+    """Return the result of a picture's check, or the error if it cannot be read whole."""
     try:
         return check_image(record.path)
     except (ImageError, MissingError) as error:
