@@ -7,7 +7,7 @@ ours beyond shapes and vmap.
 
 import weakref
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,44 +55,58 @@ def loss_of(key: str) -> AnyLoss:
     return loss
 
 
+class Arguments(NamedTuple):
+    """The operator's arguments behind the scores, in the order of its schema."""
+
+    labels: torch.Tensor
+    mask: torch.Tensor | None
+    groups: torch.Tensor | None
+    class_weight: torch.Tensor | None
+    bound: str
+    loss: str
+    scale: float
+    reduction: str
+    ignore_index: int | None
+    raise_on_empty: bool
+    n_groups: int
+
+
 @np.errstate(over="ignore")  # scores that overflow under the scale are refused
-def _rank_loss(
-    scores: torch.Tensor,
-    labels: torch.Tensor,
-    mask: torch.Tensor | None,
-    groups: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
-    bound: str,
-    loss: str,
-    scale: float,
-    reduction: str,
-    ignore_index: int | None,
-    raise_on_empty: bool,
-    n_groups: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _rank_loss(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the value, a scalar or one per ranking, and the gradient of its sum in the scores' shape.
 
     The bound "delta" is NaN for rankings whose samples are all alike.
     """
-    array, targets = to_array("scores", scores), to_array("labels", labels)
-    kept = loss_of(loss)
-    answer: tuple[Any, Array] | None = None
-    if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
-        answer = solve_one(bound, kept, array, targets, scale)
-    if answer is None:
-        parts = {"mask": mask, "groups": groups}
-        optional = (None if option is None else to_array(name, option) for name, option in parts.items())
-        scaled, graded = np.multiply(array, scale, dtype=np.float64), isinstance(kept, NDCGLoss)
-        batch = make_batch(scaled, targets, *optional, ignore_index=ignore_index, n_groups=n_groups, graded=graded)
-        solved = _solve_batch(batch, bound, kept, raise_on_empty)
-        weights = _ranking_weights(solved, array.shape, class_weight, reduction)
-        each = _as_shape(solved.values, array.ndim, groups is not None)
-        value = each if reduction == "none" else float((solved.values * weights).sum())
-        answer = value, _gradient(solved, array, -scale * weights)
-    value_tensor, gradient = torch.from_numpy(np.asarray(answer[0], dtype=array.dtype)), torch.from_numpy(answer[1])
+    given = Arguments(*arguments)
+    array, targets = to_array("scores", scores), to_array("labels", given.labels)
+    answer = _plain_answer(array, targets, given) or _batch_answer(array, targets, given)
+    value, gradient = torch.from_numpy(np.asarray(answer[0], dtype=array.dtype)), torch.from_numpy(answer[1])
     if scores.is_cpu:
-        return value_tensor, gradient
-    return value_tensor.to(scores.device), gradient.to(scores.device)
+        return value, gradient
+    return value.to(scores.device), gradient.to(scores.device)
+
+
+def _plain_answer(scores: Array, labels: Array, given: Arguments) -> tuple[Any, Array] | None:
+    """Return value and gradient of one ranking of all samples. None for calls that need more."""
+    options = given.mask, given.groups, given.class_weight, given.ignore_index
+    if given.bound == "delta" or any(option is not None for option in options):
+        return None
+    return solve_one(given.bound, loss_of(given.loss), scores, labels, given.scale)
+
+
+def _batch_answer(scores: Array, labels: Array, given: Arguments) -> tuple[Any, Array]:
+    """Return value and gradient of a batch of rankings."""
+    loss, parts = loss_of(given.loss), {"mask": given.mask, "groups": given.groups}
+    optional = (None if option is None else to_array(name, option) for name, option in parts.items())
+    scaled, graded = np.multiply(scores, given.scale, dtype=np.float64), isinstance(loss, NDCGLoss)
+    batch = make_batch(
+        scaled, labels, *optional, ignore_index=given.ignore_index, n_groups=given.n_groups, graded=graded
+    )
+    solved = _solve_batch(batch, given.bound, loss, given.raise_on_empty)
+    weights = _ranking_weights(solved, scores.shape, given.class_weight, given.reduction)
+    each = _as_shape(solved.values, scores.ndim, given.groups is not None)
+    value = each if given.reduction == "none" else float((solved.values * weights).sum())
+    return value, _gradient(solved, scores, -given.scale * weights)
 
 
 def _solve_batch(batch: Batch, bound: str, loss: AnyLoss, raise_on_empty: bool) -> Solved:
@@ -144,19 +158,19 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
 
 
 def _on_gpu(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what `_rank_loss` returns without waiting for the GPU; over the processor where there is no such way."""
-    tensors, (bound, loss, scale, reduction, ignore_index, raise_on_empty, n_groups) = arguments[:4], arguments[4:]
-    form = None if scores.is_cpu or not scores.numel() or bound not in BOUNDS else closed_form(loss_of(loss))
-    if form is None:
+    """Return what `_rank_loss` returns without waiting for the GPU; over the processor for losses without a form."""
+    given = Arguments(*arguments)
+    form = closed_form(loss_of(given.loss))
+    if form is None or scores.is_cpu or not scores.numel() or given.bound not in BOUNDS:
         return _over_processor(scores, *arguments)
     with torch.cuda.device(scores.device):
-        call = read_call(DeviceCall(scores, *tensors))
-        gains = has_gains(call, ignore_index) if form.name == "ndcg" else None
+        call = read_call(DeviceCall(scores, *given[:4]))
+        gains = has_gains(call, given.ignore_index) if form.name == "ndcg" else None
         if gains is not None and _waited_for(gains):
             return _over_processor(scores, *arguments)
-        options = DeviceOptions(bound, scale, reduction, ignore_index, n_groups)
+        options = DeviceOptions(given.bound, given.scale, given.reduction, given.ignore_index, given.n_groups)
         answer = solve(call, options, form, choose(call, form))
-        if raise_on_empty and _waited_for(answer.lacking().any()):
+        if given.raise_on_empty and _waited_for(answer.lacking().any()):
             return _over_processor(scores, *arguments)  # which says what is missing
     return answer.value, answer.gradient
 
@@ -184,9 +198,9 @@ def _check_wait() -> None:
 
 def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Return outputs of the right shapes and types."""
-    groups, reduction, n_groups = arguments[2], arguments[7], arguments[10]
-    per_ranking = ([] if groups is None else [n_groups]) + list(scores.shape[1:])
-    return scores.new_empty(per_ranking if reduction == "none" else []), scores.new_empty(scores.shape)
+    given = Arguments(*arguments)
+    per_ranking = ([] if given.groups is None else [given.n_groups]) + list(scores.shape[1:])
+    return scores.new_empty(per_ranking if given.reduction == "none" else []), scores.new_empty(scores.shape)
 
 
 def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, tuple[int, int]]:

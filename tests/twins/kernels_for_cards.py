@@ -26,7 +26,7 @@ from lapsvm.nn.device.operator import read_call, solve
 from lapsvm.nn.device.ways import DeviceCall, DeviceOptions
 from lapsvm.ranking.losses import NAMED
 
-LOSSES = ("ap", "ndcg", "auc", "pos_at_top", "mrr")
+LOSSES = ("ap", "ndcg", "auc", "pos_at_top")
 SHARED = defaultdict(dict)
 
 
@@ -59,20 +59,18 @@ def compile_only(self, *args, plain=JITFunction.run, warmup=True, **options):
     return kernel
 
 
-def losses(way, bound, dtype):
-    """Compile what one of the ways launches for every loss, each for labels of two kinds."""
-    n = 100 if way == "small" else 3000
-    for number, loss in enumerate(LOSSES[:-1] if way != "small" else LOSSES):
+def losses(bound, dtype):
+    """Compile the launches of rankings in rows for every loss, each for labels of two kinds."""
+    n = 3000
+    for number, loss in enumerate(LOSSES):
         shape = (n, 3) if number % 2 else (n,)
-        labels, mask, groups = torch.rand(shape) < 0.3, torch.rand(shape) < 0.8, torch.arange(n) // 50
-        calls = [(labels, mask, None, -1), (labels.to(dtype), None, None, -1), (labels.long(), None, None, -1)]
-        if way != "rows":
-            calls += [(labels, None, groups, -1), (labels, mask, groups, n)]
+        labels, mask = torch.rand(shape) < 0.3, torch.rand(shape) < 0.8
+        calls = [(labels, mask), (labels.to(dtype), None), (labels.long(), None)]
         for chosen, reduction in ((number, "mean"), (number + 2, "none")):
-            kind, kept, owner, count = calls[chosen % len(calls)]
-            call = read_call(DeviceCall(torch.randn(shape, dtype=dtype), kind, kept, owner, None))
+            kind, kept = calls[chosen % len(calls)]
+            call = read_call(DeviceCall(torch.randn(shape, dtype=dtype), kind, kept, None, None))
             with suppress(RuntimeError, IndexError):  # of numbers that no kernel has written
-                solve(call, DeviceOptions(bound, 1.5, reduction, -1, count), closed_form(NAMED[loss]), way)
+                solve(call, DeviceOptions(bound, 1.5, reduction, -1, -1), closed_form(NAMED[loss]), "rows")
 
 
 def windows(torch_type, dtype, dim):
@@ -96,8 +94,7 @@ def main(capability):
     windows(torch.bfloat16, BFLOAT16, 512)
     windows(torch.float32, np.float32, 75)
     for bound, dtype in (("hinge", torch.float16), ("up", torch.bfloat16), ("delta", torch.float64)):
-        for way in ("small", "rows", "levels"):
-            losses(way, bound, dtype)
+        losses(bound, dtype)
     sys.stdout.write(json.dumps(SHARED))
 
 

@@ -1,16 +1,14 @@
 """The bounds of Delta for all rankings of a batch: values, and how they change with the scores."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from lapsvm.nn.device.layout import Sorted, packed
-from lapsvm.nn.device.levels import Task
-from lapsvm.nn.device.losses import ClosedForm, Sizes, Tables, delta_parts
+from lapsvm.nn.device.levels import Task, find_ranks
+from lapsvm.nn.device.losses import FORMS, ClosedForm, Sizes, Tables
 
 Tensor = torch.Tensor
-FindRanks = Callable[[Task], Tensor]
 
 BOUNDS = ("hinge", "up", "delta")
 
@@ -42,7 +40,7 @@ class _Problem(NamedTuple):
     sizes: Sizes
 
 
-def bounded(bound: str, samples: Sorted, form: ClosedForm, find_ranks: FindRanks) -> Bounded:
+def bounded(bound: str, samples: Sorted, form: ClosedForm) -> Bounded:
     """Return what a bound of BOUNDS gives for each ranking that has a positive and a negative, 0 for others."""
     n_pos, n_neg = (samples.segments.spread(counts) for counts in (samples.n_pos, samples.n_neg))
     start = samples.segments.starts(samples.i)
@@ -55,7 +53,7 @@ def bounded(bound: str, samples: Sorted, form: ClosedForm, find_ranks: FindRanks
     if bound == "delta":
         predicted = _predicted(problem)
         return Bounded(_valid(samples, predicted.delta), _coefficients(problem, predicted.swapped))
-    violated = _violated(problem, start, find_ranks)
+    violated = _violated(problem, start)
     swapped, least = violated.swapped, torch.zeros_like(violated.delta)
     if bound == "up":
         predicted = _predicted(problem)
@@ -77,7 +75,7 @@ def _predicted(problem: _Problem) -> _Ranking:
     return _ranking(problem, samples.j, below)
 
 
-def _violated(problem: _Problem, start: Tensor, find_ranks: FindRanks) -> _Ranking:
+def _violated(problem: _Problem, start: Tensor) -> _Ranking:
     """Return the ranking that violates its constraint most, or that of the labels if rounding says it is better."""
     samples = problem.samples
     segments = samples.segments
@@ -108,7 +106,7 @@ def _above(keys: Tensor, samples: Sorted, start: Tensor) -> Tensor:
 def _ranking(problem: _Problem, above: Tensor, below: Tensor) -> _Ranking:
     """Return the ranking with so many negatives above each positive and positives below each negative."""
     samples = problem.samples
-    parts = delta_parts(problem.form.name, problem.tables, samples.i, above, problem.sizes)
+    parts = FORMS[problem.form.name].parts(problem.tables, samples.i, above, problem.sizes)
     delta = samples.segments.sums(torch.where(samples.positive, parts, 0.0))
     swapped = torch.where(samples.positive, above, torch.where(samples.negative, -below, 0))
     return _Ranking(delta, swapped)

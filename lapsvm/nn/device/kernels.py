@@ -1,8 +1,7 @@
 """Triton's kernels for rankings on a GPU: levels of inference, and what stands around them in few launches.
 
-A row is one ranking, or for `level` some rankings side by side (`layout.py`). Sums run over the derivatives themselves,
-as on the processor, so that a level needs no tables of sums, and no ranking sees the numbers of another. Loops over
-candidates have the sizes of what there is on the device; the processor knows the sizes of arrays alone.
+A row is one ranking. Sums run over the derivatives themselves, as on the processor, so that a level needs no tables of
+sums. Loops over candidates have the sizes of what there is on the device; the processor knows only those of arrays.
 """
 
 
@@ -11,13 +10,10 @@ candidates have the sizes of what there is on the device; the processor knows th
 import triton
 import triton.language as tl
 
-AP, NDCG, AUC, MRR = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)  # 4: pos_at_top
-KINDS = ("ap", "ndcg", "auc", "mrr", "pos_at_top")
-
 
 @triton.jit
 def _as_float64(number):
-    """Return numbers in float64: Triton before 3.3 converts halves only from and to float32."""
+    """Return numbers in float64: Triton before 3.3 converts float16 only from and to float32."""
     return number if number.dtype.is_fp64() else number.to(tl.float32).to(tl.float64)
 
 
@@ -30,16 +26,15 @@ def _as_stored(number, pointer):
 @triton.jit
 def _gain(KIND: tl.constexpr, j, i, n_pos, n_neg, table, inside):
     """P N / 2 d_j(i); `table` holds D(0), D(1), ... and n_pos is divided by C for NDCG."""
-    if KIND == AP:
+    if KIND == "ap":
         gain = -0.5 * n_neg * i / ((i + j - 1) * (i + j))
-    elif KIND == NDCG:
+    elif KIND == "ndcg":
         after = tl.load(table + (i + j).to(tl.int32), mask=inside, other=0.0)
         gain = 0.5 * n_pos * n_neg * (after - tl.load(table + (i + j).to(tl.int32) - 1, mask=inside, other=0.0))
-    elif KIND == AUC:
+    elif KIND == "auc":
         gain = tl.zeros_like(i + j) - 0.5
-    elif KIND == MRR:
-        gain = tl.where(i == 1, -0.5 * n_pos * n_neg / (j * (j + 1)), 0.0)
     else:
+        tl.static_assert(KIND == "pos_at_top")
         gain = tl.where((j == 1) & (i > 0), -0.5 * n_neg, 0.0)
     return gain
 
@@ -47,16 +42,15 @@ def _gain(KIND: tl.constexpr, j, i, n_pos, n_neg, table, inside):
 @triton.jit
 def _delta(KIND: tl.constexpr, i, above, n_pos, n_neg, table, inside):
     """What the i-th positive, with so many negatives above it, adds to Delta."""
-    if KIND == AP:
+    if KIND == "ap":
         term = above / (i + above) / n_pos
-    elif KIND == NDCG:
+    elif KIND == "ndcg":
         best = tl.load(table + i.to(tl.int32), mask=inside, other=0.0)
         term = (best - tl.load(table + (i + above).to(tl.int32), mask=inside, other=0.0)) * n_pos
-    elif KIND == AUC:
+    elif KIND == "auc":
         term = above / n_neg / n_pos
-    elif KIND == MRR:
-        term = tl.where(i == 1, above / (1 + above), 0.0)
     else:
+        tl.static_assert(KIND == "pos_at_top")
         term = tl.where(above > 0, 1.0 / n_pos, 0.0)
     return tl.where(inside, term, 0.0)
 
@@ -65,7 +59,7 @@ def _delta(KIND: tl.constexpr, i, above, n_pos, n_neg, table, inside):
 def _as_factor(KIND: tl.constexpr, n_pos, sums, factor: tl.constexpr):
     """n_pos in float64, in the form that the loss needs: NDCG has P / C in its gains and 1 / C in its parts."""
     count = n_pos.to(tl.float64)
-    if KIND == NDCG:
+    if KIND == "ndcg":
         norm = tl.load(sums + n_pos)
         if factor:  # noqa: SIM108 - the compiler of kernels takes one branch of a constant
             count = count / norm
@@ -76,33 +70,27 @@ def _as_factor(KIND: tl.constexpr, n_pos, sums, factor: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n", "stride", "before", "tiles"])
 def level(
-    positives, negatives, ranks, starts, n_pos_of, n_neg_of, table, sums, n, stride, before, tiles,
-    KIND: tl.constexpr, GROUPED: tl.constexpr, J: tl.constexpr, R: tl.constexpr,
-):  # fmt: skip
+    sides, counts, ranks, table, sums, n, stride, before, tiles, KIND: tl.constexpr, J: tl.constexpr, R: tl.constexpr
+):
     """Find the ranks of J negatives of a level, by R candidates at a time, between those of the level before."""
     row = tl.program_id(0) // tiles
+    n_rows = tl.num_programs(0) // tiles
     slot = ((tl.program_id(0) % tiles) * J + tl.arange(0, J) + 1) * stride - 1
-    there = slot < n
     first = row * n
-    if GROUPED:
-        start = tl.load(starts + first + slot, mask=there, other=0).to(tl.int32)
-        n_pos = tl.load(n_pos_of + first + slot, mask=there, other=0).to(tl.int32)
-        n_neg = tl.load(n_neg_of + first + slot, mask=there, other=0).to(tl.int32)
-    else:
-        start = tl.zeros_like(slot)
-        n_pos = tl.zeros_like(slot) + tl.load(n_pos_of + row).to(tl.int32)
-        n_neg = tl.zeros_like(slot) + tl.load(n_neg_of + row).to(tl.int32)
-    there &= slot < start + n_neg
+    positives, negatives = sides + first, sides + (n_rows + row) * n
+    ranks += first
+    n_pos, n_neg = tl.load(counts + row), tl.load(counts + n_rows + row)
+    there = slot < n_neg
     low = tl.zeros_like(slot) + 1
-    high = n_pos + 1
+    high = tl.zeros_like(slot) + n_pos + 1
     if before > 0:
         left = (slot + 1) // before * before - 1
         right = (slot + before) // before * before - 1
-        has_left, has_right = there & (left >= start), there & (right < start + n_neg)
-        low = tl.where(has_left, tl.load(ranks + first + left, mask=has_left, other=1), low)
-        high = tl.where(has_right, tl.load(ranks + first + right, mask=has_right, other=1), high)
-    score = tl.load(negatives + first + slot, mask=there, other=0.0)
-    j = (slot - start + 1).to(tl.float64)
+        has_left, has_right = there & (left >= 0), there & (right < n_neg)
+        low = tl.where(has_left, tl.load(ranks + left, mask=has_left, other=1), low)
+        high = tl.where(has_right, tl.load(ranks + right, mask=has_right, other=1), high)
+    score = tl.load(negatives + slot, mask=there, other=0.0)
+    j = (slot + 1).to(tl.float64)
     factor, count = _as_factor(KIND, n_pos, sums, True), n_neg.to(tl.float64)
     rank, best, total = low, tl.zeros_like(score), tl.zeros_like(score)
     width = tl.max(tl.where(there, high - low, 0), axis=0)
@@ -110,8 +98,8 @@ def level(
     while step < width:
         i = low[:, None] + step + tl.arange(0, R)[None, :]
         inside = there[:, None] & (i < high[:, None])
-        above = tl.load(positives + first + start[:, None] + i - 1, mask=inside, other=0.0)
-        gain = _gain(KIND, j[:, None], i.to(tl.float64), factor[:, None], count[:, None], table, inside)
+        above = tl.load(positives + i - 1, mask=inside, other=0.0)
+        gain = _gain(KIND, j[:, None], i.to(tl.float64), factor, count, table, inside)
         more = tl.where(inside, above - score[:, None] + gain, 0.0)
         worth = tl.where(inside, tl.cumsum(more, axis=1) + total[:, None], float("-inf"))
         highest = tl.max(worth, axis=1)
@@ -120,39 +108,39 @@ def level(
         rank, best = tl.where(better, last, rank), tl.where(better, highest, best)
         total += tl.sum(more, axis=1)
         step += R
-    tl.store(ranks + first + slot, rank, mask=there)
+    tl.store(ranks + slot, rank, mask=there)
 
 
 @triton.jit
-def _labelled(labels, sample, row, n_columns, inside, WHOLE: tl.constexpr, CLASSES: tl.constexpr):
-    """Return labels, which of them are positive, and which cannot be used: neither 0 nor 1 nor -1, or no class.
+def _labelled(labels, sample, row, n_columns, inside, CLASSES: tl.constexpr):
+    """Return which labels are positive, and which cannot be used: neither 0 nor 1 nor -1, or no class.
 
-    They are one for each score (n, n_columns), or with CLASSES one class for each sample. WHOLE are whole numbers.
+    They are one for each score (n, n_columns), or with CLASSES one class for each sample.
     """
     label = tl.load(labels + (sample if CLASSES else sample * n_columns + row), mask=inside, other=0)
-    label = label.to(tl.int64) if WHOLE else _as_float64(label)
+    label = _as_float64(label) if labels.dtype.element_ty.is_floating() else label.to(tl.int64)
     if CLASSES:
         positive, unusable = label == row, (label < 0) | (label >= n_columns)
     else:
         positive, unusable = label > 0, (label != 0) & (label != 1) & (label != -1)
         unusable |= label != label  # noqa: PLR0124 - NaN
-    return label, positive, unusable
+    return positive, unusable
 
 
-@triton.jit(do_not_specialize=["n", "n_columns", "tiles"])
-def mark(
-    order, labels, counted, packed, n, n_columns, tiles,
-    MASKED: tl.constexpr, WHOLE: tl.constexpr, CLASSES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write 1 for each positive and 2^32 for each negative in sorted order, 0 for what does not count."""
+@triton.jit(do_not_specialize=["n", "tiles"])
+def mark(order, labels, counted, packed, n, tiles, CLASSES: tl.constexpr, BLOCK: tl.constexpr):
+    """Write 1 for each positive and 2^32 for each negative in sorted order, 0 for samples that do not count.
+
+    All samples count if `counted` is None.
+    """
     row = tl.program_id(0) // tiles
     slot = (tl.program_id(0) % tiles) * BLOCK + tl.arange(0, BLOCK)
     inside = slot < n
     sample = tl.load(order + row * n + slot, mask=inside, other=0)
-    _, positive, _ = _labelled(labels, sample, row, n_columns, inside, WHOLE, CLASSES)
+    positive, _ = _labelled(labels, sample, row, tl.num_programs(0) // tiles, inside, CLASSES)
     unit = tl.full([BLOCK], 1, tl.int64)
     code = tl.where(positive, unit, unit << 32)
-    if MASKED:
+    if counted is not None:
         code = tl.where(tl.load(counted + row * n + sample, mask=inside, other=0) != 0, code, 0)
     tl.store(packed + row * n + slot, code, mask=inside)
 
@@ -184,20 +172,21 @@ def _scaled(values, at, scale_bits, inside):
 
 
 @triton.jit(do_not_specialize=["n", "tiles", "scale_bits"])
-def pack(values, running, positives, negatives, n_pos_of, n_neg_of, n, tiles, scale_bits, BLOCK: tl.constexpr):
+def pack(values, running, sides, counts, n, tiles, scale_bits, BLOCK: tl.constexpr):
     """Write the scores of the positives, and of the negatives, each side by side, and their numbers."""
     row = tl.program_id(0) // tiles
+    n_rows = tl.num_programs(0) // tiles
     tile = tl.program_id(0) % tiles
     slot = tile * BLOCK + tl.arange(0, BLOCK)
     inside = slot < n
     i, j, is_pos, is_neg = _counts(running, row, slot, n, inside)
     score = _scaled(values, row * n + slot, scale_bits, inside)
-    tl.store(positives + row * n + i - 1, score, mask=is_pos)
-    tl.store(negatives + row * n + j - 1, score, mask=is_neg)
+    tl.store(sides + row * n + i - 1, score, mask=is_pos)
+    tl.store(sides + (n_rows + row) * n + j - 1, score, mask=is_neg)
     if tile == 0:
         n_pos, n_neg = _totals(running, row, n)
-        tl.store(n_pos_of + row, n_pos)
-        tl.store(n_neg_of + row, n_neg)
+        tl.store(counts + row, n_pos)
+        tl.store(counts + n_rows + row, n_neg)
 
 
 @triton.jit
@@ -213,13 +202,12 @@ def _negatives_above(ranks, i, n_neg, is_pos, STEPS: tl.constexpr):
     return low
 
 
-@triton.jit(do_not_specialize=["n", "n_columns", "tiles", "scale_bits"])
+@triton.jit(do_not_specialize=["n", "tiles", "scale_bits"])
 def measure(
-    values, running, positives, ranks, labels, order, table, sums, swapped, partial, n, n_columns, tiles, scale_bits,
-    KIND: tl.constexpr, VIOLATED: tl.constexpr, PREDICTED: tl.constexpr, CHECKED: tl.constexpr, WHOLE: tl.constexpr,
-    CLASSES: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
+    values, running, positives, ranks, labels, order, table, sums, swapped, partial, n, tiles, scale_bits,
+    KIND: tl.constexpr, BOUND: tl.constexpr, CLASSES: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write each slot's swapped pairs in the violated ranking, and a tile's sums.
+    """Write each slot's swapped pairs in the violated ranking, and a tile's sums; `labels` are None if all can be used.
 
     The sums are Delta, and swapped pairs times scores, of the violated ranking and of the predicted one, those of their
     difference, and the number of samples that cannot be used.
@@ -232,9 +220,9 @@ def measure(
     both = (n_pos > 0) & (n_neg > 0)
     score = _scaled(values, row * n + slot, scale_bits, inside)
     bad = (is_pos | is_neg) & ~(tl.abs(score) <= 1e290)
-    if CHECKED:
+    if labels is not None:
         sample = tl.load(order + row * n + slot, mask=inside, other=0)
-        _, _, unusable = _labelled(labels, sample, row, n_columns, inside, WHOLE, CLASSES)
+        _, unusable = _labelled(labels, sample, row, tl.num_programs(0) // tiles, inside, CLASSES)
         bad |= (is_pos | is_neg) & unusable
     is_pos, is_neg = is_pos & (tl.zeros_like(i) < n_neg), is_neg & (tl.zeros_like(i) < n_pos)
     centre = tl.load(positives + row * n + n_pos - 1, mask=both, other=0.0)
@@ -242,14 +230,14 @@ def measure(
     factor, count = _as_factor(KIND, n_pos, sums, False), n_neg.to(tl.float64)
     out = partial + tl.program_id(0) * 6
     rank_as_float, high, plain = i.to(tl.float64), tl.zeros_like(i), tl.zeros_like(i)
-    if VIOLATED:
+    if BOUND != "delta":
         above = _negatives_above(ranks + row * n, i, n_neg, is_pos, STEPS)
         rank = tl.load(ranks + row * n + j - 1, mask=is_neg, other=0)
         high = tl.where(is_pos, above, tl.where(is_neg, rank - n_pos - 1, 0))
         tl.store(swapped + row * n + slot, high, mask=inside)
         tl.store(out, tl.sum(_delta(KIND, rank_as_float, above.to(tl.float64), factor, count, table, is_pos), axis=0))
         tl.store(out + 1, tl.sum(high * score, axis=0))
-    if PREDICTED:
+    if BOUND != "hinge":
         plain = tl.where(is_pos, j, tl.where(is_neg, i - n_pos, 0))
         tl.store(out + 2, tl.sum(_delta(KIND, rank_as_float, j.to(tl.float64), factor, count, table, is_pos), axis=0))
         tl.store(out + 3, tl.sum(plain * score, axis=0))
@@ -258,13 +246,13 @@ def measure(
 
 
 @triton.jit
-def _bound(HINGE: tl.constexpr, VIOLATED: tl.constexpr, delta, weighted, plain_delta, plain, difference, unit):
+def _bound(BOUND: tl.constexpr, delta, weighted, plain_delta, plain, difference, unit):
     """Return value and the units of the coefficients of violated and predicted ranking, from the sums of a ranking."""
     keep = tl.where(delta - unit * weighted < 0, 0.0, 1.0)  # 0 if rounding makes the perfect ranking the better one
     value, unit_high, unit_plain = plain_delta, keep * unit, unit
-    if not VIOLATED:
+    if BOUND == "delta":
         unit_plain = -unit
-    elif HINGE:
+    elif BOUND == "hinge":
         value = keep * (delta - unit * weighted)
     else:
         value = tl.maximum(tl.where(keep > 0, delta - unit * difference, unit * plain), plain_delta)
@@ -284,10 +272,7 @@ def _total(partial, which: tl.constexpr, tiles, WANTED: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["n", "tiles"])
-def finish(
-    partial, running, values, units, state, n, tiles,
-    HINGE: tl.constexpr, VIOLATED: tl.constexpr, PREDICTED: tl.constexpr,
-):  # fmt: skip
+def finish(partial, running, values, units, state, n, tiles, BOUND: tl.constexpr):
     """Add the tiles' sums of a row and write its value, its two units, and its state.
 
     The state is 0 where there is nothing to rank, 1 where there is, 2 if a sample cannot be used.
@@ -296,13 +281,11 @@ def finish(
     n_pos, n_neg = _totals(running, row, n)
     both = (n_pos > 0) & (n_neg > 0)
     partial += row * tiles * 6
-    delta, weighted = _total(partial, 0, tiles, VIOLATED), _total(partial, 1, tiles, VIOLATED)
-    plain_delta, plain = _total(partial, 2, tiles, PREDICTED), _total(partial, 3, tiles, PREDICTED)
-    difference, bad = _total(partial, 4, tiles, PREDICTED), _total(partial, 5, tiles, True)
+    delta, weighted = _total(partial, 0, tiles, BOUND != "delta"), _total(partial, 1, tiles, BOUND != "delta")
+    plain_delta, plain = _total(partial, 2, tiles, BOUND != "hinge"), _total(partial, 3, tiles, BOUND != "hinge")
+    difference, bad = _total(partial, 4, tiles, BOUND != "hinge"), _total(partial, 5, tiles, True)
     unit = tl.where(both, 2.0 / (n_pos.to(tl.float64) * n_neg.to(tl.float64)), 0.0)
-    value, unit_high, unit_plain = _bound(
-        HINGE, VIOLATED, delta, weighted, plain_delta, plain, difference, unit
-    )  # fmt: skip
+    value, unit_high, unit_plain = _bound(BOUND, delta, weighted, plain_delta, plain, difference, unit)
     spoilt = tl.where(bad > 0, float("nan"), 0.0)
     tl.store(values + row, _as_stored(tl.where(both, value, 0.0) + spoilt, values))
     tl.store(units + 2 * row, tl.where(both, unit_high, 0.0) + spoilt)
@@ -310,26 +293,25 @@ def finish(
     tl.store(state + row, tl.where(bad > 0, 2, both.to(tl.int32)))
 
 
-@triton.jit(do_not_specialize=["n", "tiles", "row_step", "sample_step", "scale_bits"])
+@triton.jit(do_not_specialize=["n", "tiles", "scale_bits"])
 def spread(
-    swapped, running, order, units, weights, gradient, n, tiles, row_step, sample_step, scale_bits,
-    VIOLATED: tl.constexpr, PREDICTED: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write the gradient of each sample."""
+    swapped, running, order, units, weights, gradient, n, tiles, scale_bits, BOUND: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Write the gradient (n, rows) of each sample, weighted by row unless the weights are None."""
     row = tl.program_id(0) // tiles
     slot = (tl.program_id(0) % tiles) * BLOCK + tl.arange(0, BLOCK)
     inside = slot < n
     i, j, is_pos, is_neg = _counts(running, row, slot, n, inside)
     n_pos, _ = _totals(running, row, n)
     slope = tl.zeros([BLOCK], tl.float64)
-    if VIOLATED:
+    if BOUND != "delta":
         high = tl.load(swapped + row * n + slot, mask=inside, other=0)
         slope += tl.load(units + 2 * row) * high
-    if PREDICTED:
+    if BOUND != "hinge":
         slope -= tl.load(units + 2 * row + 1) * tl.where(is_pos, j, i - n_pos)
     factor = -scale_bits.to(tl.int64).to(tl.float64, bitcast=True)
-    if WEIGHTED:
+    if weights is not None:
         factor *= tl.load(weights + row)
     sample = tl.load(order + row * n + slot, mask=inside, other=0)
     slope = tl.where(is_pos | is_neg, slope * factor, 0.0)
-    tl.store(gradient + row * row_step + sample * sample_step, _as_stored(slope, gradient), mask=inside)
+    tl.store(gradient + sample * (tl.num_programs(0) // tiles) + row, _as_stored(slope, gradient), mask=inside)

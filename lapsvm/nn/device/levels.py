@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from lapsvm.nn.device.layout import Segments
-from lapsvm.nn.device.losses import ClosedForm, Sizes, Tables, gains
+from lapsvm.nn.device.losses import FORMS, ClosedForm, Sizes, Tables
 
 Tensor = torch.Tensor
 
@@ -126,5 +126,5 @@ def _worth(task: Task, sums: Tensor, row: Tensor, slot: Tensor, rank: Tensor) ->
     start = task.start[row, slot]
     sizes = Sizes(task.n_pos[row, slot].double(), task.n_neg[row, slot].double())
     above = torch.where(rank > 1, sums[row, (start + rank - 2).clamp(min=0)], 0.0)
-    more = gains(task.form.name, task.tables, slot - start + 1, rank, sizes)
+    more = FORMS[task.form.name].gains(task.tables, slot - start + 1, rank, sizes)
     return above - (rank - 1) * task.negatives[row, slot] + more

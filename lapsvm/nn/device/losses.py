@@ -1,4 +1,4 @@
-"""What inference asks of a rank loss, in closed form: sums of its derivatives, and each positive's part of Delta.
+"""Closed forms of rank losses for inference: sums of derivatives, and the part of Delta of each positive.
 
 Positions j and ranks r are 1-based. Tables are float64, on the device of the scores. They stay where they are as long
 as their loss lives, for a CUDA graph may read them.
@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from lapsvm.arrays import Float64
-from lapsvm.ranking import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss
+from lapsvm.ranking import NDCGLoss, RankLoss
 from lapsvm.ranking.discounts import tabulate
+from lapsvm.ranking.losses import NAMED
 
 Tensor = torch.Tensor
 Tables = tuple[Tensor, ...]
 
-_KINDS: tuple[type[RankLoss], ...] = (APLoss, NDCGLoss, AUCLoss, MRRLoss, PosAtTopLoss)
 _tables: "weakref.WeakKeyDictionary[RankLoss, dict[tuple[torch.device, int], Tables]]" = weakref.WeakKeyDictionary()
 _harmonic: dict[tuple[torch.device, int], Tables] = {}  # of all losses of AP
 
@@ -54,11 +54,12 @@ class ClosedForm(NamedTuple):
 
 
 def closed_form(loss: object) -> ClosedForm | None:
-    """Return the closed form of a loss, or None if it has none, as users' losses."""
-    for kind in _KINDS:
-        if isinstance(loss, kind) and type(loss).kernel is kind.kernel:
-            return ClosedForm(kind.name, loss)
-    return None
+    """Return the closed form of a loss. None if it has none, as users' losses."""
+    if not isinstance(loss, RankLoss) or loss.name not in FORMS:
+        return None
+    named = type(NAMED[loss.name])
+    is_named = isinstance(loss, named) and type(loss).kernel is getattr(named, "kernel", None)
+    return ClosedForm(loss.name, loss) if is_named else None
 
 
 def _harmonic_numbers(n: int) -> tuple[Float64, Float64]:
@@ -72,11 +73,6 @@ def _discounts(loss: NDCGLoss, n: int) -> tuple[Float64, Float64]:
     """Return D(0 .. n), whose first entry is not used, and the sums of D(1 .. k)."""
     table = tabulate(loss.discount, n)
     return table, np.cumsum(table)
-
-
-def gains(kind: str, tables: Tables, j: Tensor, r: Tensor, sizes: Sizes) -> Tensor:
-    """Return P N / 2 times d_j(1) + ... + d_j(r - 1), what rank r adds to Delta beside rank 1."""
-    return _GAINS[kind](tables, j, r, sizes)
 
 
 def _ap_gains(tables: Tables, j: Tensor, r: Tensor, sizes: Sizes) -> Tensor:
@@ -103,11 +99,6 @@ def _top_gains(tables: Tables, j: Tensor, r: Tensor, sizes: Sizes) -> Tensor:
     return torch.where(j == 1, -0.5 * sizes.n_neg * (r - 1), 0.0)
 
 
-def delta_parts(kind: str, tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor:
-    """Return what the i-th best positive, with so many negatives above it, adds to Delta."""
-    return _PARTS[kind](tables, i, above, sizes)
-
-
 def _ap_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor:
     return above / (i + above).double() / sizes.n_pos
 
@@ -129,10 +120,30 @@ def _top_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor
     return (above > 0) / sizes.n_pos
 
 
-_Form = Callable[[Tables, Tensor, Tensor, Sizes], Tensor]
-_GAINS: dict[str, _Form] = {
-    "ap": _ap_gains, "ndcg": _ndcg_gains, "auc": _auc_gains, "mrr": _mrr_gains, "pos_at_top": _top_gains
-}  # fmt: skip
-_PARTS: dict[str, _Form] = {
-    "ap": _ap_parts, "ndcg": _ndcg_parts, "auc": _auc_parts, "mrr": _mrr_parts, "pos_at_top": _top_parts
-}  # fmt: skip
+class Form(NamedTuple):
+    """The closed form of a loss.
+
+    Attributes
+    ----------
+    gains : callable
+        Maps the tables, positions j, ranks r and sizes to P N / 2 times d_j(1) + ... + d_j(r - 1), what rank r adds to
+        Delta beside rank 1.
+    parts : callable
+        Maps the tables, numbers i of positives, numbers of negatives above them, and sizes to what these add to Delta.
+    in_rows : bool
+        Whether `kernels.py` has the loss, too.
+    """
+
+    gains: Callable[[Tables, Tensor, Tensor, Sizes], Tensor]
+    parts: Callable[[Tables, Tensor, Tensor, Sizes], Tensor]
+    in_rows: bool
+
+
+FORMS = {
+    "ap": Form(_ap_gains, _ap_parts, in_rows=True),
+    "ndcg": Form(_ndcg_gains, _ndcg_parts, in_rows=True),
+    "auc": Form(_auc_gains, _auc_parts, in_rows=True),
+    "mrr": Form(_mrr_gains, _mrr_parts, in_rows=False),
+    "pos_at_top": Form(_top_gains, _top_parts, in_rows=True),
+}
+"""The losses that are solved on a GPU; the processor solves the others."""

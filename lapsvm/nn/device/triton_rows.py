@@ -6,7 +6,6 @@ from typing import NamedTuple
 import torch
 
 from lapsvm.nn.device import kernels
-from lapsvm.nn.device.levels import Task
 from lapsvm.nn.device.losses import ClosedForm
 
 Tensor = torch.Tensor
@@ -33,7 +32,7 @@ class Rows(NamedTuple):
     running: Tensor
     swapped: Tensor
     units: Tensor
-    flags: dict[str, bool]
+    bound: str
 
 
 class RowsCall(NamedTuple):
@@ -60,79 +59,64 @@ def solve_rows(call: RowsCall, scale: float, form: ClosedForm, bound: str) -> Ro
     rows, counted = call.scores, call.counted
     n_rows, n = rows.shape
     keys = rows if counted is None else torch.where(counted, rows, -torch.inf)
-    values, order = torch.sort(keys, dim=1, descending=True, stable=True)
-    tiles = -(-n // _BLOCK)
-    values, order, labels = values.contiguous(), order.contiguous(), as_bytes(call.labels).contiguous()
+    values, order = (tensor.contiguous() for tensor in torch.sort(keys, dim=1, descending=True, stable=True))
+    labels, bits = _as_bytes(call.labels).contiguous(), _bits_of(scale)
+    grid, launch = _grid(n_rows, n), {"BLOCK": _BLOCK, "enable_fp_fusion": False}
     packed = torch.empty_like(order)
-    read = {"WHOLE": not labels.dtype.is_floating_point, "CLASSES": call.classes}
-    kernels.mark[(n_rows * tiles,)](
-        order, labels, order if counted is None else as_bytes(counted).contiguous(), packed, n, n_rows, tiles,
-        MASKED=counted is not None, BLOCK=_BLOCK, enable_fp_fusion=False, **read,
-    )  # fmt: skip
+    kept = None if counted is None else _as_bytes(counted).contiguous()
+    kernels.mark[grid](order, labels, kept, packed, n, grid[0] // n_rows, CLASSES=call.classes, **launch)
     running = packed.view(-1).cumsum(0)
-    positives, negatives = values.new_empty((2, n_rows, n), dtype=torch.float64)
-    n_pos, n_neg, state = order.new_empty((3, n_rows), dtype=torch.int32)
+    sides = values.new_empty((2, n_rows, n), dtype=torch.float64)
+    counts, state = order.new_empty((2, n_rows), dtype=torch.int32), order.new_empty((n_rows, 1), dtype=torch.int32)
+    kernels.pack[grid](values, running, sides, counts, n, grid[0] // n_rows, bits, **launch)
     ranks, swapped = order.new_empty((2, n_rows, n), dtype=torch.int32)
-    bits = bits_of(scale)
-    kernels.pack[(n_rows * tiles,)](
-        values, running, positives, negatives, n_pos, n_neg, n, tiles, bits, BLOCK=_BLOCK,
-        enable_fp_fusion=False,
-    )  # fmt: skip
-    tables = discount_tables(form, n, positives)
-    flags = {"VIOLATED": bound != "delta", "PREDICTED": bound != "hinge"}
-    if flags["VIOLATED"]:
-        find_levels(form, tables, Level(positives, negatives, ranks, ranks, n_pos, n_neg), grouped=False)
-    partial = values.new_empty((n_rows * tiles, 6), dtype=torch.float64)
-    kernels.measure[(n_rows * tiles,)](
-        values, running, positives, ranks, labels, order, *tables, swapped, partial, n, n_rows,
-        tiles, bits, KIND=kernels.KINDS.index(form.name), CHECKED=call.labels.dtype != torch.bool,
-        STEPS=n.bit_length(), BLOCK=_BLOCK, enable_fp_fusion=False, **read, **flags,
+    tables = form.tables(n, rows.device) if form.name == "ndcg" else (None, None)
+    if bound != "delta":
+        _find_ranks(form, tables, sides, counts, ranks)
+    partial = values.new_empty((grid[0], 6), dtype=torch.float64)
+    kernels.measure[grid](
+        values, running, sides, ranks, None if call.labels.dtype == torch.bool else labels, order, *tables, swapped,
+        partial, n, grid[0] // n_rows, bits, KIND=form.name, BOUND=bound, CLASSES=call.classes, STEPS=n.bit_length(),
+        **launch,
     )  # fmt: skip
     bounds = values.new_empty((n_rows, 1), dtype=values.dtype if n_rows == 1 else torch.float64)
     units = values.new_empty((n_rows, 2), dtype=torch.float64)
     kernels.finish[(n_rows,)](
-        partial, running, bounds, units, state, n, tiles, HINGE=bound == "hinge", enable_fp_fusion=False, **flags
-    )  # fmt: skip
-    return Rows(bounds, state[:, None], order, running, swapped, units, flags)
+        partial, running, bounds, units, state, n, grid[0] // n_rows, BOUND=bound, enable_fp_fusion=False
+    )
+    return Rows(bounds, state, order, running, swapped, units, bound)
 
 
 def gradient_of(rows: Rows, scale: float, weights: Tensor | None, like: Tensor) -> Tensor:
     """Return the gradient of the sum of the values times the weights (K,), in shape and type of the scores."""
     n_rows, n = rows.order.shape
     gradient = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    tiles = -(-n // _BLOCK)
-    row_step, sample_step = (0, 1) if like.ndim == 1 else (1, n_rows)
-    kernels.spread[(n_rows * tiles,)](
-        rows.swapped, rows.running, rows.order, rows.units, rows.units if weights is None else weights, gradient, n,
-        tiles, row_step, sample_step, bits_of(scale), WEIGHTED=weights is not None, BLOCK=_BLOCK,
-        enable_fp_fusion=False, **rows.flags,
+    grid = _grid(n_rows, n)
+    kernels.spread[grid](
+        rows.swapped, rows.running, rows.order, rows.units, weights, gradient, n, grid[0] // n_rows, _bits_of(scale),
+        BOUND=rows.bound, BLOCK=_BLOCK, enable_fp_fusion=False,
     )  # fmt: skip
     return gradient
-
-
-class Level(NamedTuple):
-    """The tensors of `kernels.level`: (K, B), or numbers of positives and negatives (K,) of rows without groups."""
-
-    positives: Tensor
-    negatives: Tensor
-    ranks: Tensor
-    starts: Tensor
-    n_pos: Tensor
-    n_neg: Tensor
 
 
 def try_kernel(device: torch.device) -> None:
     """Compile and launch a kernel; whatever is missing raises an error."""
     order = torch.zeros((1, 1), dtype=torch.int64, device=device)
     kernels.mark[(1,)](
-        order, order, order, torch.empty_like(order), 1, 1, 1, MASKED=False, WHOLE=True, CLASSES=False, BLOCK=16,
-        enable_fp_fusion=False,
-    )  # fmt: skip
+        order, order, None, torch.empty_like(order), 1, 1, CLASSES=False, BLOCK=16, enable_fp_fusion=False
+    )
 
 
-def find_levels(form: ClosedForm, tables: tuple[Tensor, Tensor], level: Level, grouped: bool) -> None:
-    """Write the ranks of all negatives, level by level."""
-    n_rows, n = level.ranks.shape
+def _grid(n_rows: int, n: int) -> tuple[int]:
+    """Return the number of programs that stream over all rows."""
+    return (n_rows * -(-n // _BLOCK),)
+
+
+def _find_ranks(
+    form: ClosedForm, tables: tuple[Tensor | None, ...], sides: Tensor, counts: Tensor, ranks: Tensor
+) -> None:
+    """Write the ranks (K, B) of all negatives, level by level, for the packed scores (2, K, B) and counts (2, K)."""
+    n_rows, n = ranks.shape
     strides = [1]
     while n // strides[-1] > _FULL_SCANS:
         strides.append(strides[-1] * _BRANCHES)
@@ -141,34 +125,17 @@ def find_levels(form: ClosedForm, tables: tuple[Tensor, Tensor], level: Level, g
         at_once, candidates = (1, 1024) if stride == strides[-1] > 1 else (16, 128)
         tiles = -(-(n // stride) // at_once)
         kernels.level[(n_rows * tiles,)](
-            *level, *tables, n, stride, before, tiles,
-            KIND=kernels.KINDS.index(form.name), GROUPED=grouped, J=at_once, R=candidates, enable_fp_fusion=False,
+            sides, counts, ranks, *tables, n, stride, before, tiles, KIND=form.name, J=at_once, R=candidates,
+            enable_fp_fusion=False,
         )  # fmt: skip
         before = stride
 
 
-def find_ranks(task: Task) -> Tensor:
-    """Return what `levels.find_ranks` returns."""
-    ranks = torch.empty_like(task.start, dtype=torch.int32)
-    sizes = (counts.contiguous() for counts in (task.start, task.n_pos, task.n_neg))
-    level = Level(task.positives.contiguous(), task.negatives.contiguous(), ranks, *sizes)
-    find_levels(task.form, discount_tables(task.form, ranks.shape[1], task.positives), level, grouped=True)
-    return ranks.long()
-
-
-def discount_tables(form: ClosedForm, n: int, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the tables that the kernels read, those of NDCG alone, or twice the other tensor."""
-    if form.name != "ndcg":
-        return other, other
-    discounts, sums = form.tables(n, other.device)
-    return discounts, sums
-
-
-def bits_of(number: float) -> int:
+def _bits_of(number: float) -> int:
     """Return the bits of a float64: a kernel takes a number as float32."""
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
-def as_bytes(tensor: Tensor) -> Tensor:
+def _as_bytes(tensor: Tensor) -> Tensor:
     """Return booleans as bytes, without a copy."""
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor

@@ -1,4 +1,8 @@
-"""The ways to solve a batch on its device: plain torch operations, or Triton's kernels where they can be compiled."""
+"""The two ways to solve a batch on its device, and when each is taken.
+
+"rows": Triton's kernels, one row per ranking; for rankings without groups of a loss that has a form there
+(`FORMS`), where Triton compiles for the device. "torch": torch's operations; for groups, other losses and devices.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,8 +13,7 @@ import torch
 
 from lapsvm.nn.device.bounds import Bounded, bounded
 from lapsvm.nn.device.layout import Sorted, sort_samples
-from lapsvm.nn.device.levels import Task, find_ranks
-from lapsvm.nn.device.losses import ClosedForm
+from lapsvm.nn.device.losses import FORMS, ClosedForm
 from lapsvm.nn.device.targets import Targets, counted_samples, read_targets
 from lapsvm.ranking.inference import LARGEST
 
@@ -38,7 +41,7 @@ class DeviceOptions(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a way finds of all rankings, n for each of K columns.
+    """The values and gradients of all rankings, n for each of K columns.
 
     Attributes
     ----------
@@ -60,22 +63,9 @@ class Found(NamedTuple):
 
 
 def choose(call: DeviceCall, form: ClosedForm) -> str:
-    """Return the way that is the fastest for the call.
-
-    Compiled, the kernel of levels does not find the ranks of the reciprocal rank, as its interpreter does; torch's
-    operations do.
-    """
-    if not can_compile(call.scores.device):
-        return "torch"
-    if len(call.scores) <= MOST:
-        return "small"
-    if form.name == "mrr":
-        return "torch"
-    return "rows" if call.groups is None else "levels"
-
-
-MOST = 512
-"""Samples up to which one program of a kernel ranks them."""
+    """Return the way of WAYS for a call."""
+    in_rows = call.groups is None and FORMS[form.name].in_rows
+    return "rows" if in_rows and can_compile(call.scores.device) else "torch"
 
 
 @cache
@@ -92,15 +82,13 @@ def can_compile(device: torch.device) -> bool:
     return True
 
 
-def _by_torch(
-    call: DeviceCall, options: DeviceOptions, form: ClosedForm, ranks: Callable[[Task], Tensor] = find_ranks
-) -> Found:
+def _by_torch(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
     """Solve in plain torch operations."""
     scores = call.scores
     targets = read_targets(scores.shape, call.labels, call.mask, options.ignore_index)
     rows = _rows(scores)
     samples = sort_samples(rows, options.scale, targets.positive, targets.counted, call.groups, options.n_groups)
-    result = _spoilt(bounded(options.bound, samples, form, ranks), samples, targets)
+    result = _spoilt(bounded(options.bound, samples, form), samples, targets)
     valid = (samples.n_pos > 0) & (samples.n_neg > 0)
 
     def gradient(weights: Tensor | None) -> Tensor:
@@ -113,13 +101,6 @@ def _by_torch(
     return Found(
         result.values, lambda: valid | result.values.isnan(), lambda: ~valid & samples.segments.exist(valid), gradient
     )
-
-
-def _by_levels(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
-    """Find ranks by kernels, and do the rest in plain torch operations."""
-    from lapsvm.nn.device.triton_rows import find_ranks as by_kernels
-
-    return _by_torch(call, options, form, by_kernels)
 
 
 def _by_rows(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
@@ -138,24 +119,10 @@ def _by_rows(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Foun
     return Found(solved.values, lambda: solved.state > 0, lambda: solved.state == 0, gradient)
 
 
-def _in_one_launch(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Found:
-    """Solve a small batch by one kernel."""
-    from lapsvm.nn.device.triton_small import SmallBatch, solve_small
-
-    batch = SmallBatch(*call[:4], options.ignore_index, options.n_groups)
-    solved = solve_small(batch, options.scale, form, options.bound)
-    state = solved.state.T
-
-    def gradient(weights: Tensor | None) -> Tensor:
-        weighted = solved.gradient if weights is None else solved.gradient * weights.reshape(-1)
-        return weighted.to(call.scores.dtype)
-
-    return Found(solved.values.T, lambda: state > 0, lambda: state == 0, gradient)
-
-
 WAYS: dict[str, Callable[[DeviceCall, DeviceOptions, ClosedForm], Found]] = {
-    "torch": _by_torch, "levels": _by_levels, "rows": _by_rows, "small": _in_one_launch
-}  # fmt: skip
+    "torch": _by_torch,
+    "rows": _by_rows,
+}
 
 
 def _rows(scores: Tensor) -> Tensor:
