@@ -10,7 +10,8 @@ the positives. Two rules confine each of them to a band, and dynamic programming
   rankings has n_i <= b_i: the one with the fewest swapped pairs.
 
 The term -N/2 n / (i + n) is convex, and S concave. On an interval a chord bounds the first from above, and the sum of
-chord and S is concave, so that a binary search finds its maximum: branch and bound.
+chord and S is concave, so that a binary search finds its maximum: branch and bound. With 1,000 positives and 20,000
+negatives this takes a fortieth of the time of the programme over all cells (`diminished.pyx`).
 """
 
 from libc.math cimport INFINITY

@@ -17,7 +17,7 @@ from lapsvm._ext.grid cimport all_usable, lay_grid
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, bucket_of
 from lapsvm._ext.optranks cimport Task, opt_ranks
 from lapsvm._ext.rank_losses cimport best_rank
-from lapsvm._ext.sample cimport Sample, score_at
+from lapsvm._ext.sample cimport Run, Sample, next_run, runs_between, score_at
 
 cdef enum:
     BLOCK = 2048  # scores that stay in the nearest cache
@@ -35,22 +35,22 @@ cdef struct Histogram:
     int32_t* before     # [buckets + 1] negatives in earlier buckets
     int32_t* next_slot      # [buckets] next free entry of `values` for the bucket; -1: none
 
-cdef bint _count_run(const double* run, Py_ssize_t n, Py_ssize_t start, const Grid* grid, int32_t* counts,
-                     Candidates* candidates) noexcept nogil:
+cdef bint _count_block(const double* block, Py_ssize_t n, Py_ssize_t start, const Grid* grid, int32_t* counts,
+                       Candidates* candidates) noexcept nogil:
     """Count the n negatives from `start` on and record the candidates; False if one is not usable."""
     cdef Py_ssize_t k
     cdef int32_t below = 0
     cdef double score, bottom = grid.bottom
-    if not all_usable(run, n):
+    if not all_usable(block, n):
         return False
     if candidates.capacity - candidates.n < n:
         candidates.capacity = -1
     if candidates.capacity < 0:
         for k in range(n):
-            counts[bucket_of(grid, run[k])] += 1
+            counts[bucket_of(grid, block[k])] += 1
         return True
     for k in range(n):
-        score = run[k]
+        score = block[k]
         if score < bottom:
             below += 1
         else:
@@ -63,23 +63,23 @@ cdef bint _count_run(const double* run, Py_ssize_t n, Py_ssize_t start, const Gr
 
 cdef bint _count(const Sample* sample, const Grid* grid, int32_t* counts, Candidates* candidates) noexcept nogil:
     """Count the negatives of each bucket, a few at a time so that they are read from memory once."""
-    cdef Py_ssize_t p, k, start = 0, end, stop
+    cdef Py_ssize_t k, start, stop
     cdef double[BLOCK] copy
-    cdef const double* run
-    for p in range(sample.n_pos + 1):
-        end = sample.positives[p] if p < sample.n_pos else sample.n
-        while start < end:
-            stop = min(start + BLOCK, end)
+    cdef const double* block
+    cdef Run run = runs_between(sample.positives, sample.n_pos, sample.n)
+    while next_run(&run):
+        start = run.start
+        while start < run.end:
+            stop = min(start + BLOCK, run.end)
             if sample.scores != NULL:
-                run = sample.scores + start
+                block = sample.scores + start
             else:
                 for k in range(stop - start):
                     copy[k] = score_at(sample, start + k)
-                run = copy
-            if not _count_run(run, stop - start, start, grid, counts, candidates):
+                block = copy
+            if not _count_block(block, stop - start, start, grid, counts, candidates):
                 return False
             start = stop
-        start = end + 1
     return True
 
 
@@ -130,16 +130,15 @@ cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* cand
     The scores are read a second time, so another thread may have moved one to another bucket since it was counted:
     no write goes beyond `capacity`, and the caller checks the copies before it orders them.
     """
-    cdef Py_ssize_t p, k, start = 0, end
+    cdef Py_ssize_t k
+    cdef Run run = runs_between(sample.positives, sample.n_pos, sample.n)
     if candidates.capacity >= 0:
         for k in range(candidates.n):
             _keep(score_at(sample, candidates.indices[k]), grid, next_slot, values, capacity)
         return
-    for p in range(sample.n_pos + 1):
-        end = sample.positives[p] if p < sample.n_pos else sample.n
-        for k in range(start, end):
+    while next_run(&run):
+        for k in range(run.start, run.end):
             _keep(score_at(sample, k), grid, next_slot, values, capacity)
-        start = end + 1
 
 
 cdef Py_ssize_t _assign_slots(Histogram* histogram, Py_ssize_t n_buckets) noexcept nogil:

@@ -18,6 +18,7 @@ from lapsvm._ext.grid cimport LARGEST, all_usable
 from lapsvm._ext.inference cimport check_loss
 from lapsvm._ext.interleaving cimport Grid, bucket_of, sort_positives
 from lapsvm._ext.rank_losses cimport AP, OBJECT, RankLoss, fill_gains, loss_value
+from lapsvm._ext.sample cimport Run, next_run, runs_between
 
 from lapsvm.errors import ShapeError
 
@@ -176,30 +177,28 @@ cdef void _count_above(Py_ssize_t* above, const Py_ssize_t* ranks, Py_ssize_t n,
 cdef bint _rank_negatives(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, const Positives* positives,
                           Py_ssize_t* ranks) noexcept nogil:
     """Write every negative's predicted rank; False if a score is not usable."""
-    cdef Py_ssize_t k, p, start = 0, end
-    for p in range(positives.n + 1):
-        end = positive[p] if p < positives.n else n
-        for k in range(start, end):
+    cdef Py_ssize_t k
+    cdef Run run = runs_between(positive, positives.n, n)
+    while next_run(&run):
+        for k in range(run.start, run.end):
             if not -LARGEST <= scores[k] <= LARGEST:
                 return False
-            ranks[k - p] = 1 + _positives_above(positives, scores[k], k)
-        start = end + 1
+            ranks[k - run.p] = 1 + _positives_above(positives, scores[k], k)
     return True
 
 
 cdef int _gather(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, Py_ssize_t n_pos,
                  const Py_ssize_t* ranks, Py_ssize_t last_rank, vector[Place]* places) except -1 nogil:
     """Append the negatives with ranks up to the last one."""
-    cdef Py_ssize_t k, p, start = 0, end
+    cdef Py_ssize_t k
+    cdef Run run = runs_between(positive, n_pos, n)
     places.reserve(n - n_pos)
-    for p in range(n_pos + 1):
-        end = positive[p] if p < n_pos else n
-        for k in range(start, end):
-            if ranks[k - p] <= last_rank:
-                places.push_back(Place(-scores[k], k - p))
+    while next_run(&run):
+        for k in range(run.start, run.end):
+            if ranks[k - run.p] <= last_rank:
+                places.push_back(Place(-scores[k], k - run.p))
                 if not -LARGEST <= places.back().first <= LARGEST:  # the copy counts: scores may change meanwhile
                     places.pop_back()
-        start = end + 1
     return 0
 
 
@@ -257,13 +256,12 @@ cdef void _write_coefficients(const Py_ssize_t* ranks, Py_ssize_t n, const Py_ss
                               const Py_ssize_t* order, const Py_ssize_t* above, Py_ssize_t n_pos,
                               double* coefficients) noexcept nogil:
     """Write Psi(R*) - Psi(R) in input order."""
-    cdef Py_ssize_t k, p, start = 0, end
+    cdef Py_ssize_t k
     cdef double unit = 2.0 / (n_pos * <double>(n - n_pos))
-    for p in range(n_pos + 1):
-        end = positive[p] if p < n_pos else n
-        for k in range(start, end):
-            coefficients[k] = -unit * (n_pos + 1 - ranks[k - p])
-        start = end + 1
+    cdef Run run = runs_between(positive, n_pos, n)
+    while next_run(&run):
+        for k in range(run.start, run.end):
+            coefficients[k] = -unit * (n_pos + 1 - ranks[k - run.p])
     for k in range(n_pos):
         coefficients[order[k]] = unit * above[k]
 
@@ -320,22 +318,21 @@ cdef bint _solve(const RankLoss* loss, const double* scores, const Py_ssize_t* p
 cdef bint _subtract(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, Py_ssize_t n_pos,
                     double* coefficients, Py_ssize_t* above) except -1 nogil:
     """Subtract the predicted ranking's coefficients and write `above`, zeros before; False if a score is not usable."""
-    cdef Py_ssize_t k, p, swapped, start = 0, end
+    cdef Py_ssize_t k, swapped
     cdef double unit = 2.0 / (n_pos * <double>(n - n_pos))
     cdef Sorted kept
     cdef Positives positives
+    cdef Run run = runs_between(positive, n_pos, n)
     if not _sort_positives(scores, positive, n_pos, &kept, &positives):
         return False
-    for p in range(n_pos + 1):
-        end = positive[p] if p < n_pos else n
-        for k in range(start, end):
+    while next_run(&run):
+        for k in range(run.start, run.end):
             if not -LARGEST <= scores[k] <= LARGEST:
                 return False
             swapped = n_pos - _positives_above(&positives, scores[k], k)
             if swapped > 0:
                 above[n_pos - swapped] += 1
                 coefficients[k] -= -unit * swapped
-        start = end + 1
     for k in range(n_pos):
         if k > 0:
             above[k] += above[k - 1]

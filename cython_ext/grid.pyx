@@ -8,7 +8,7 @@ from libcpp.algorithm cimport sort
 from lapsvm._ext.interleaving cimport Grid
 from lapsvm._ext.optranks cimport Task
 from lapsvm._ext.rank_losses cimport best_rank
-from lapsvm._ext.sample cimport score_at
+from lapsvm._ext.sample cimport Run, next_run, runs_between, score_at
 
 cdef extern from "<functional>" namespace "std" nogil:
     cdef cppclass Descending "std::greater<double>":
@@ -59,15 +59,14 @@ cdef Py_ssize_t _negative_place(const Sample* sample, Py_ssize_t k) noexcept nog
 
 cdef void _extremes(const Sample* sample, Grid* grid) noexcept nogil:
     """Span the grid over all negatives."""
-    cdef Py_ssize_t p, k, start = 0, end
+    cdef Py_ssize_t k
     cdef double highest = -INFINITY, lowest = INFINITY, score
-    for p in range(sample.n_pos + 1):
-        end = sample.positives[p] if p < sample.n_pos else sample.n
-        for k in range(start, end):
+    cdef Run run = runs_between(sample.positives, sample.n_pos, sample.n)
+    while next_run(&run):
+        for k in range(run.start, run.end):
             score = score_at(sample, k)
             highest = score if score > highest else highest
             lowest = score if score < lowest else lowest
-        start = end + 1
     grid.top = highest
     grid.bottom = lowest
 

@@ -13,8 +13,8 @@ from lapsvm._ext.grid cimport LARGEST as _LARGEST
 from lapsvm._ext.grid cimport all_usable, grid_size
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, sort_positives, write_few_ranks, write_ranks
 from lapsvm._ext.optranks cimport Task, opt_ranks
-from lapsvm._ext.rank_losses cimport AP, LOG, OBJECT, POS_AT_TOP, TABLE, RankLoss, loss_value
-from lapsvm._ext.sample cimport Sample, Target, put, score_at
+from lapsvm._ext.rank_losses cimport AP, AUC, LOG, MRR, OBJECT, POS_AT_TOP, TABLE, RankLoss, loss_value
+from lapsvm._ext.sample cimport Run, Sample, Target, next_run, put, runs_between, score_at
 
 from lapsvm.errors import InputError
 
@@ -30,6 +30,8 @@ cdef enum:
     CANDIDATES = 16  # one negative in so many may be a candidate before a list of them is given up
 
 LARGEST = _LARGEST  # magnitude up to which scores are taken
+KINDS = {"ap": AP, "ndcg_log": LOG, "ndcg_table": TABLE, "auc": AUC, "mrr": MRR, "pos_at_top": POS_AT_TOP,
+         "object": OBJECT}
 
 cdef struct Memory:
     # per call: one block, cut into the arrays of a Task and of Cuts
@@ -51,12 +53,11 @@ cdef struct Output:
 
 
 cdef void _copy_negatives(const Sample* sample, double* values) noexcept nogil:
-    cdef Py_ssize_t p, k, start = 0, end
-    for p in range(sample.n_pos + 1):
-        end = sample.positives[p] if p < sample.n_pos else sample.n
-        for k in range(start, end):
-            values[k - p] = score_at(sample, k)
-        start = end + 1
+    cdef Py_ssize_t k
+    cdef Run run = runs_between(sample.positives, sample.n_pos, sample.n)
+    while next_run(&run):
+        for k in range(run.start, run.end):
+            values[k - run.p] = score_at(sample, k)
 
 
 cdef double _place_positives(const Task* task, const Py_ssize_t* order, double centre,

@@ -10,7 +10,7 @@ from libcpp.algorithm cimport sort
 from libcpp.pair cimport pair
 from libcpp.vector cimport vector
 
-from lapsvm._ext.sample cimport put, score_at
+from lapsvm._ext.sample cimport Run, next_run, put, runs_between, score_at
 
 ctypedef pair[double, Py_ssize_t] Place
 
@@ -131,12 +131,10 @@ cdef double write_few_ranks(const Sample* sample, const int32_t* indices, Py_ssi
 cdef double write_ranks(const Sample* sample, const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
                         const Target* target) noexcept nogil:
     """Write every negative's rank and coefficient, run by run between the positives (ascending)."""
-    cdef Py_ssize_t p, start = 0, end
     cdef double total = 0
-    for p in range(sample.n_pos + 1):
-        end = sample.positives[p] if p < sample.n_pos else sample.n
-        total += _write_run(sample, start, end, p, grid, first, cuts, centre, target)
-        start = end + 1
+    cdef Run run = runs_between(sample.positives, sample.n_pos, sample.n)
+    while next_run(&run):
+        total += _write_run(sample, run.start, run.end, run.p, grid, first, cuts, centre, target)
     return total
 
 

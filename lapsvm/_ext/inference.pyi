@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 from lapsvm.arrays import Float32, Float64, Index
 
+KINDS: dict[str, int]
 LARGEST: float
 
 def first_violation(

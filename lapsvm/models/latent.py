@@ -21,7 +21,7 @@ class LatentRankSVM(LatentEstimator):
     Parameters
     ----------
     loss : str or rank loss, default "ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
+        A name of `lapsvm.ranking.losses.NAMED`, or a loss object.
     C : float, default 1.0
         Weight of the loss, > 0.
     tol : float, default 1e-3
@@ -153,7 +153,7 @@ class LatentStructSVM(LatentEstimator):
     Parameters
     ----------
     loss : str or rank loss, default "ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", or a loss object; "zero_one" is not a ranking loss.
+        A name of `lapsvm.ranking.losses.NAMED`, or a loss object; "zero_one" is not a ranking loss.
     C : float, default 1.0
         Weight of the loss, > 0.
     tol : float, default 1e-3

@@ -105,7 +105,7 @@ class RankSVM(LinearRanker):
     Parameters
     ----------
     loss : str or rank loss, default "ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
+        A name of `lapsvm.ranking.losses.NAMED`, or a loss object.
     C : float, default 1.0
         Weight of the loss, > 0. Its effect depends on the scale of the features; scaling them to a mean norm near 1
         makes values of C comparable between data sets.

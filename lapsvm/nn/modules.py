@@ -89,7 +89,7 @@ class RankHingeLoss(_Bound):
     Parameters
     ----------
     loss : str or RankLoss, default="ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object (`lapsvm.ranking.NDCGLoss(k=10)`, or your
+        A name of `lapsvm.ranking.losses.NAMED`, or a loss object (`lapsvm.ranking.NDCGLoss(k=10)`, or your
         own).
     scale : float, default=1.0
         Factor of the scores in F, > 0. The hinge of AP asks the best pair for a gap of N / (4 scale) with N negatives:

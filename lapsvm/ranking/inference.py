@@ -57,7 +57,7 @@ def most_violated_ranking(
     labels : array-like of bool, int or float, shape (n,)
         Binary: 1 is positive, 0 and -1 are negative; at least one of each.
     loss : str or RankLoss, default="ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
+        A name of `lapsvm.ranking.losses.NAMED`, or a loss object.
     method : str, default="auto"
         "auto" is the fastest exact method; "optranks" is divide and conquer (any rank loss); "search" adds binary
         searches over ranks (AP only); "greedy" is the papers' baseline (AP and NDCG); "reference" is the readable

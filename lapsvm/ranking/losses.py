@@ -15,14 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lapsvm._ext.inference import KINDS
 from lapsvm.arrays import Float64, Index, as_number
 from lapsvm.errors import InputError, OptionError
 from lapsvm.ranking.derivatives import DerivativeCache
 from lapsvm.ranking.discounts import NAMED as NAMED_DISCOUNTS
 from lapsvm.ranking.discounts import as_discount, discount_name, tabulate
 
-# the kinds of lapsvm/_ext/rank_losses.pxd
-_AP, _LOG, _TABLE, _AUC, _MRR, _POS_AT_TOP, _OBJECT = range(7)
 # longer rankings compute the log discount on demand: a few thousand times, not once per sample
 _LONGEST_LOG_TABLE = 1 << 17
 
@@ -88,7 +87,7 @@ class RankLoss(ABC):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the arguments of the compiled recursion; the default calls `derivative` for every visited negative."""
-        return Kernel(_OBJECT, gains=DerivativeCache(self, n_pos, n_neg))
+        return Kernel(KINDS["object"], gains=DerivativeCache(self, n_pos, n_neg))
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Make a subclass that overrides `derivative` use it instead of its parent's compiled form."""
@@ -120,7 +119,7 @@ class APLoss(RankLoss):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the compiled form."""
-        return Kernel(_AP)
+        return Kernel(KINDS["ap"])
 
 
 class NDCGLoss(RankLoss):
@@ -167,8 +166,8 @@ class NDCGLoss(RankLoss):
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the compiled form: the log discount of long rankings is computed, all others are tabulated."""
         if self.discount is NAMED_DISCOUNTS["log"] and n_pos + n_neg > _LONGEST_LOG_TABLE:
-            return Kernel(_LOG, self._norm(n_pos))
-        return Kernel(_TABLE, self._norm(n_pos), self._table_to(n_pos + n_neg))
+            return Kernel(KINDS["ndcg_log"], self._norm(n_pos))
+        return Kernel(KINDS["ndcg_table"], self._norm(n_pos), self._table_to(n_pos + n_neg))
 
     def _norm(self, n_pos: int) -> float:
         """Return C, the sum of the first P discounts."""
@@ -208,7 +207,7 @@ class AUCLoss(RankLoss):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the compiled form."""
-        return Kernel(_AUC)
+        return Kernel(KINDS["auc"])
 
 
 class MRRLoss(RankLoss):
@@ -226,7 +225,7 @@ class MRRLoss(RankLoss):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the compiled form."""
-        return Kernel(_MRR)
+        return Kernel(KINDS["mrr"])
 
 
 class PosAtTopLoss(RankLoss):
@@ -244,7 +243,7 @@ class PosAtTopLoss(RankLoss):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return the compiled form."""
-        return Kernel(_POS_AT_TOP)
+        return Kernel(KINDS["pos_at_top"])
 
 
 class PartialAUCLoss(RankLoss):

@@ -37,7 +37,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         modules, and Sequentials of these; other modules are refused. Batch normalisation is frozen and dropout switched
         off. float32 or float64. The network itself stays as it is; `fit` trains a copy.
     loss : str or rank loss, default "ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object. "zero_one" is the mean binary hinge of
+        A name of `lapsvm.ranking.losses.NAMED`, or a loss object. "zero_one" is the mean binary hinge of
         each class against the others.
     lam : float, default 1e-3
         Weight of ``|W|^2 / 2``, > 0.
