@@ -25,7 +25,7 @@ def as_arrays(arrays: Any) -> list[Array]:
 
 
 def as_threads(threads: int | None) -> int:
-    """Return the number of threads; None for that of the processors that this process may use.
+    """Return the number of threads; None stands for the number of processors that this process may use.
 
     On macOS and Windows it is that of all processors.
     """

@@ -17,17 +17,16 @@ from typing import TypeVar
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.requests import Answer, Best, Copies, Means, PassQuery
+from lapsvm.bags.requests import Answer, DeviceShare, Kernel, Means, PassQuery, Reader
 from lapsvm.bags.scoring import Block
 from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.local import Device, DeviceShare, MeanCache, Reader, Store
+from lapsvm.bags.stores.local import Device, MeanCache, Store
 from lapsvm.bags.stores.parts import Buffer
 
 CHUNK_ROWS, CHUNK_BYTES = 8192, 16 << 20
 """A chunk ends with the bag in which it reaches this number of windows or bytes."""
 
 T = TypeVar("T")
-Computer = Callable[[Chunk, Block], None]
 
 WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
 _MEANS = Lock()  # trainings that begin at the same time need the same means; one of them computes these
@@ -63,60 +62,28 @@ class Pass:
     threads: int
 
     def run(self, work: PassQuery, out: Answer | None = None) -> Answer:
-        """Return the answer to `work`: that of all bags, in order; in the arrays `out` if this process finds it."""
+        """Return the answer to `work` for all bags in order, in the arrays `out` if this process finds it."""
         if self.store.remote is not None:
             return self.store.remote.run(self.selection, work)
-        offsets, kernel = work.offsets(self.selection), work.kernel(self.store.dtype)
+        offsets = work.offsets(self.selection)
         answer = out or work.allocate(int(offsets[-1]), self.store.dim, self.store.dtype)
-
-        def write(bags: range, rows: Answer) -> None:
-            for array, values in zip(answer, rows, strict=True):
-                array[offsets[bags.start] : offsets[bags.stop]] = values
-
-        def compute(chunk: Chunk, block: Block) -> None:
-            if isinstance(work, Copies):
-                (copies,) = answer
-                work.copy(block, _excluded(self.selection, chunk), copies[offsets[chunk.first] : offsets[chunk.last]])
-                return
-            rows = kernel(block, _excluded(self.selection, chunk))
-            write(range(chunk.first, chunk.last), rows)
-            if isinstance(work, Best):
-                self._cache_best(chunk, block, rows[0])
-
-        device = self.store.device
-        if device is not None and isinstance(work, (Best, Means)):
-            self._run_on_devices(device, compute, work, write)
+        progress = _Progress(self, work, work.kernel(self.store.dtype), offsets, answer)
+        if self.store.device is not None and work.on_devices:
+            self._run_on_devices(self.store.device, progress)
         else:
-            self._run_on_cpu(compute, ChunkQueue(self.store, self.chunks), work)
+            self._run_on_cpu(progress, ChunkQueue(self.store, self.chunks))
         return answer
 
-    def _run_on_devices(
-        self, device: Device, compute: Computer, work: Best | Means, write: Callable[[range, Answer], None]
-    ) -> None:
+    def _run_on_devices(self, device: Device, progress: "_Progress") -> None:
         """Have every device answer for the bags that it has; the processor those that none has or takes."""
         dealt = [self._held_by(share) for share in device.shares]
         held = {number for _, numbers in dealt for number in numbers}
         queue = ChunkQueue(self.store, [chunk for number, chunk in enumerate(self.chunks) if number not in held])
-
-        def run(share: DeviceShare, runs: Sequence[range]) -> None:
-            if isinstance(work, Means):
-                for bags, means in share.means(self.selection, runs):
-                    write(bags, (means,))
-                return
-            columns = share.prepared(work.weights)
-            for bags, answer in share.best(self.selection, runs, columns):
-                write(bags, answer)
-            if not queue:
-                return
-            take = partial(queue.last, self.selection.offsets)
-            for chunk, block, (index, score) in share.streamed(self.selection, take, self.read, columns):
-                write(range(chunk.first, chunk.last), (index, score))
-                self._cache_best(chunk, block, index)
-
         with device.in_use(), ThreadPoolExecutor(len(dealt)) as pool:
-            running = [pool.submit(run, share, runs) for share, (runs, _) in zip(device.shares, dealt, strict=True)]
+            shares = zip(device.shares, dealt, strict=True)
+            running = [pool.submit(progress.run_on_device, share, runs, queue) for share, (runs, _) in shares]
             try:
-                self._run_on_cpu(compute, queue, work)
+                self._run_on_cpu(progress, queue)
                 for call in running:
                     call.result()
             finally:
@@ -132,9 +99,9 @@ class Pass:
         runs = [range(bounds[first], bounds[last]) for first, last in zip(edges[::2], edges[1::2], strict=True)]
         return runs, np.flatnonzero(held).tolist()
 
-    def _run_on_cpu(self, compute: Computer, queue: "ChunkQueue", work: PassQuery) -> None:
+    def _run_on_cpu(self, progress: "_Progress", queue: "ChunkQueue") -> None:
         """Compute on one thread, or on all where the work's products are worth it; the first error ends it."""
-        worth = int(self.selection.offsets[-1]) * work.products(self.store.dim) >= WORTH_THREADS
+        worth = int(self.selection.offsets[-1]) * progress.work.products(self.store.dim) >= WORTH_THREADS
         threads = self.threads if worth else 1
         if queue.in_files:
             memory = self.store.prefetch_memory
@@ -142,12 +109,12 @@ class Pass:
                 buffers = memory.buffers(threads + SPARE_BUFFERS)
                 threads = max(1, min(threads, len(buffers) - SPARE_BUFFERS))
                 prefetcher = _Prefetcher(queue, self.read, reader, buffers)
-                _parallel(lambda _: prefetcher.consume(compute), range(threads), threads)
+                _parallel(lambda _: prefetcher.consume(progress.compute), range(threads), threads)
             return
 
         def compute_next(_: int) -> None:
             if (chunk := queue.first_in_memory()) is not None:
-                compute(chunk, self.read(chunk))
+                progress.compute(chunk, self.read(chunk))
 
         _parallel(compute_next, range(len(queue.in_memory)), threads)
 
@@ -157,13 +124,52 @@ class Pass:
         starts, stops = self.selection.starts[rows] - before, self.selection.stops[rows] - before
         return self.store.parts[chunk.part].block(starts, stops, buffer)
 
-    def _cache_best(self, chunk: Chunk, block: Block, index: Index) -> None:
-        """Cache the best windows of a chunk that was read from a file, because callers take these next."""
-        if self.store.parts[chunk.part].resident:
+
+@dataclass(frozen=True)
+class _Progress:
+    """The work of a pass, and the arrays of its answer."""
+
+    plan: Pass
+    work: PassQuery
+    kernel: Kernel
+    offsets: Index
+    answer: Answer
+
+    def compute(self, chunk: Chunk, block: Block) -> None:
+        """Answer for a chunk."""
+        out = self._rows(chunk.first, chunk.last)
+        self.work.write(self.kernel, block, _excluded(self.plan.selection, chunk), out)
+        self._cache(chunk, block, out)
+
+    def run_on_device(self, share: DeviceShare, runs: Sequence[range], queue: "ChunkQueue") -> None:
+        """Have a device answer for runs of bags that it has, then for chunks of the queue, if such work travels."""
+        held, streamed = self.work.on_device(share)
+        for bags, rows in held(self.plan.selection, runs):
+            self._receive(bags.start, bags.stop, rows)
+        if not queue or streamed is None:
             return
-        starts = self.selection.starts[chunk.first : chunk.last, None]
+        take = partial(queue.last, self.plan.selection.offsets)
+        for chunk, block, rows in streamed(self.plan.selection, take, self.plan.read):
+            self._receive(chunk.first, chunk.last, rows)
+            self._cache(chunk, block, rows)
+
+    def _rows(self, first: int, last: int) -> Answer:
+        """Return the part of the answer for the bags first .. last - 1."""
+        return tuple(array[self.offsets[first] : self.offsets[last]] for array in self.answer)
+
+    def _receive(self, first: int, last: int, rows: Answer) -> None:
+        for array, values in zip(self._rows(first, last), rows, strict=True):
+            array[:] = values
+
+    def _cache(self, chunk: Chunk, block: Block, answer: Answer) -> None:
+        """Cache the windows of a chunk in a file that callers take next."""
+        store, selection = self.plan.store, self.plan.selection
+        index = None if store.parts[chunk.part].resident else self.work.wanted_next(answer)
+        if index is None:
+            return
+        starts = selection.starts[chunk.first : chunk.last, None]
         rows, first = np.unique(index + starts, return_index=True)
-        self.store.cache(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
+        store.cache(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
 
 
 def bag_means(store: Store, selection: Selection, threads: int) -> Float64:
@@ -223,7 +229,7 @@ class ChunkQueue:
 
 
 def _popped(pop: Callable[[], Chunk]) -> Chunk | None:
-    """Return what is popped, None if another thread was first."""
+    """Return the next chunk. None if another thread was first."""
     try:
         return pop()
     except IndexError:

@@ -2,7 +2,7 @@
 
 from lapsvm.latent.cccp.problem import HingeRisk, LatentProblem, LatentSolution, RankRisk
 from lapsvm.latent.cccp.structural import StructuralProblem
-from lapsvm.latent.refinement import KnownBoxes, refine
+from lapsvm.latent.refinement import KnownBoxes, OverlapLimits, refine
 from lapsvm.latent.scheduling.many import fit_many, fit_paths
 from lapsvm.latent.scheduling.pool import PassCounts
 from lapsvm.latent.scheduling.replay_log import ReplayLog
@@ -12,6 +12,7 @@ __all__ = [
     "KnownBoxes",
     "LatentProblem",
     "LatentSolution",
+    "OverlapLimits",
     "PassCounts",
     "RankRisk",
     "ReplayLog",

@@ -1,7 +1,7 @@
 """Self-training: turns a classifier of pictures into a detector of objects.
 
 Latent training classifies pictures, so its windows need only contain something that no negative picture contains: a
-part of the object, or its usual surroundings. Refinement treats the chosen windows as objects and adds the negatives
+part of the object, or its usual background. Refinement treats the chosen windows as objects and adds the negatives
 that training on boxes has, those of the same picture. Every positive picture appears twice: with its windows near the
 chosen one as a positive, and with those far from it as a negative, whose most confusing window counts as in every
 negative.
@@ -25,20 +25,31 @@ from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution, check_wind
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
-POS_IOU = 0.7
-NEG_IOU = 0.3
 _INSIDE = 0.9  # a window is a part of the chosen one if at least this share of its area lies in it
 
 Mask = NDArray[np.bool_]
 
 
 class OverlapLimits(NamedTuple):
-    """The overlaps with the chosen window that decide what a window of a positive picture is."""
+    """The overlaps (intersection over union) with the chosen window that class the windows of a positive picture.
 
-    pos_iou: float
-    neg_iou: float
-    neg_min_iou: float
-    neg_part_iou: float
+    Attributes
+    ----------
+    pos_iou : float, default 0.7
+        A positive picture's positive windows overlap the chosen one at least so much.
+    neg_iou : float, default 0.3
+        Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
+    neg_min_iou : float, default 0.0
+        Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
+    neg_part_iou : float, default 1.0
+        Windows inside the chosen one (nine tenths of their area) that overlap it at least so much are no negatives:
+        they may be the object, where the chosen window is too large. 1 makes no difference between them and others.
+    """
+
+    pos_iou: float = 0.7
+    neg_iou: float = 0.3
+    neg_min_iou: float = 0.0
+    neg_part_iou: float = 1.0
 
     def check(self) -> None:
         """Raise InputError unless the limits are in order."""
@@ -88,7 +99,7 @@ class KnownBoxes(NamedTuple):
             return np.asarray(iou(windows, self.true).max(axis=1) > least)
         return np.asarray(iou(windows, self.wrong).max(axis=1, initial=0.0) <= least)
 
-    def settled(self, windows: Float64, near: Mask, far: Mask, limits: OverlapLimits) -> tuple[Mask, Mask]:
+    def classify(self, windows: Float64, near: Mask, far: Mask, limits: OverlapLimits) -> tuple[Mask, Mask]:
         """Return which windows (n, 4) are positives and negatives, from what they are for the chosen window.
 
         With known objects the overlap with these decides: parts of them are negatives, and windows that hardly overlap
@@ -113,10 +124,7 @@ def refine(
     boxes: ArrayLike,
     windows: ArrayLike,
     *,
-    pos_iou: float = POS_IOU,
-    neg_iou: float = NEG_IOU,
-    neg_min_iou: float = 0.0,
-    neg_part_iou: float = 1.0,
+    limits: OverlapLimits = OverlapLimits(),  # noqa: B008 - a tuple of numbers
     candidates: int = CANDIDATES,
     known: Mapping[int, KnownBoxes] | None = None,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
@@ -134,15 +142,8 @@ def refine(
         The boxes of their windows, in the same order.
     windows : (n_bags,) int
         The chosen window of every positive picture; those of other pictures are ignored.
-    pos_iou : float, default 0.7
-        A positive picture's positive windows overlap the chosen one (intersection over union) at least so much.
-    neg_iou : float, default 0.3
-        Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
-    neg_min_iou : float, default 0.0
-        Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
-    neg_part_iou : float, default 1.0
-        Windows inside the chosen one (nine tenths of their area) that overlap it at least so much are no negatives:
-        they may be the object, where the chosen window is too large. 1 makes no difference between them and others.
+    limits : OverlapLimits, optional
+        The overlaps with the chosen window that make a window a positive or a negative.
     candidates : int, default 20
         As for `fit_many`.
     known : mapping of bag to KnownBoxes, optional
@@ -162,7 +163,7 @@ def refine(
     ShapeError
         If boxes or windows do not fit the bags.
     InputError
-        If a window lies outside its bag, or not 0 <= neg_min_iou < neg_iou <= pos_iou <= 1 and 0 <= neg_part_iou <= 1.
+        If a window lies outside its bag, or the limits break their rule.
 
     Warns
     -----
@@ -175,7 +176,6 @@ def refine(
         raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(box_array)}.")
     chosen = as_whole_numbers("windows", windows)
     check_windows("windows", chosen, bags, positives)
-    limits = OverlapLimits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
     limits.check()
     excluded, has_far = _excluded(bags, box_array, positives, chosen, limits, known or {})
     twice = bags.subset(np.append(np.arange(bags.n_bags), positives)).excluding(excluded)
@@ -201,7 +201,7 @@ def _excluded(
         overlaps = iou(boxes[rows], box[None])[:, 0]
         near, far = overlaps >= limits.pos_iou, limits.negative(boxes[rows], box, overlaps)
         if bag in known:
-            near, far = known[bag].settled(boxes[rows], near, far, limits)
+            near, far = known[bag].classify(boxes[rows], near, far, limits)
         near[chosen[bag]], far[chosen[bag]] = True, False  # a box without area overlaps nothing, not even itself
         first[rows] = ~near
         second.append(~far)

@@ -57,7 +57,7 @@ def _less_predicted(coefficients: Float64, scores: Float64, positive: Flags, los
 
 
 def _product(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyLoss) -> float:
-    """Return coefficients @ scores; those of rankings sum to 0, so that a shift of the scores reduces rounding."""
+    """Return coefficients @ scores, shifted to reduce rounding: coefficients of a ranking sum to 0."""
     centre = 0.0 if isinstance(loss, ZeroOneLoss) else scores[positive].min()
     return dot(coefficients, scores - centre)
 

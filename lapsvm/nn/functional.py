@@ -38,7 +38,7 @@ class RankInfo(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The options of a rank loss, checked; `scale` is that of the bound's scores."""
+    """The options of a rank loss, checked; `scale` multiplies the scores of the bound."""
 
     bound: str
     loss: str
@@ -173,7 +173,7 @@ def _add_gradient(
 
 
 def _info(options: Options, call: LossInputs, n_groups: int) -> RankInfo:
-    """Return what there is to report about the predicted rankings."""
+    """Return the report of the predicted rankings."""
     delta, _ = rank_op.rank_loss(*call, None, "delta", options.loss, 1.0, "none", options.ignore_index, False, n_groups)
     return RankInfo(delta, 1 - delta, ~torch.isnan(delta))
 

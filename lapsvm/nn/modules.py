@@ -57,7 +57,7 @@ class RankModule(torch.nn.Module):
 
 
 class _Bound(RankModule):
-    """A module whose bound of Delta is that of its class."""
+    """A module whose class names its bound of Delta."""
 
     _bound: ClassVar[str]
 

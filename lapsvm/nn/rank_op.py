@@ -110,7 +110,7 @@ def _batch_answer(scores: Array, labels: Array, given: Arguments) -> tuple[Any, 
 
 
 def _solve_batch(batch: Batch, bound: str, loss: AnyLoss, raise_on_empty: bool) -> Solved:
-    """Return what the bound gives for each ranking."""
+    """Return the bound's values and coefficients for each ranking."""
     solved = solve_rankings(batch, partial(bounded, bound, loss), torch.get_num_threads(), raise_on_empty)
     if bound == "delta":
         solved.values[~solved.valid] = np.nan
@@ -158,7 +158,7 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
 
 
 def _on_gpu(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what `_rank_loss` returns without waiting for the GPU; over the processor for losses without a form."""
+    """Return the value and the gradient without waiting for the GPU. The processor solves losses without a form."""
     given = Arguments(*arguments)
     form = closed_form(loss_of(given.loss))
     if form is None or scores.is_cpu or not scores.numel() or given.bound not in BOUNDS:

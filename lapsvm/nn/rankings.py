@@ -103,7 +103,7 @@ def make_batch(
 
 
 def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_empty: bool = False) -> Solved:
-    """Return what the solver finds for each ranking of the batch that has a positive and a negative.
+    """Return the solver's values and coefficients for each ranking that has a positive and a negative.
 
     Raises
     ------

@@ -26,7 +26,7 @@ class Problem(NamedTuple):
         return self.margin(j, i) + self.derivative(j, i)
 
     def diminished_gain(self, j: int, i: int) -> float:
-        """Return what F - Delta gains if the pair of the i-th positive and the j-th negative is swapped."""
+        """Return the gain of F - Delta from swapping the i-th positive and the j-th negative."""
         return self.derivative(j, i) - self.margin(j, i)
 
     def margin(self, j: int, i: int) -> float:

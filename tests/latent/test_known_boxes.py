@@ -15,7 +15,7 @@ LIMITS = OverlapLimits(pos_iou=0.7, neg_iou=0.4, neg_min_iou=0.1, neg_part_iou=1
 
 
 def settled(true=NONE, wrong=NONE):
-    near, far = KnownBoxes(np.array(true), np.array(wrong)).settled(WINDOWS, NEAR, FAR, LIMITS)
+    near, far = KnownBoxes(np.array(true), np.array(wrong)).classify(WINDOWS, NEAR, FAR, LIMITS)
     return near.tolist(), far.tolist()
 
 
@@ -59,8 +59,8 @@ def test_a_few_known_objects_move_the_boxes_of_their_pictures(pictures):
     problem = LatentProblem(y, RankRisk("ap"), C=10.0)
     known = {row: KnownBoxes(WINDOWS[3:4], NONE) for row in range(12)}
     windows = np.where(np.arange(24) < 12, 3, 0)
-    plain = refine(problem, bags, boxes, np.zeros(24, int), pos_iou=0.7, neg_iou=0.4, neg_min_iou=0.1)
-    told = refine(problem, bags, boxes, windows, pos_iou=0.7, neg_iou=0.4, neg_min_iou=0.1, known=known)
+    plain = refine(problem, bags, boxes, np.zeros(24, int), limits=LIMITS)
+    told = refine(problem, bags, boxes, windows, limits=LIMITS, known=known)
     assert (bags.best(plain.coef).index[:12] != 3).mean() > 0.5
     assert (bags.best(told.coef).index[:12] == 3).all()
 

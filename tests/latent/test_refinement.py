@@ -7,7 +7,7 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many, refine
-from lapsvm.latent.refinement import inside
+from lapsvm.latent.refinement import OverlapLimits, inside
 
 NEG_IOU, POS_IOU = 0.3, 0.7
 POSITIONS, WIDTHS = (0, 10, 20, 30, 40), (8, 9, 10)  # of one position every two windows overlap at least .8
@@ -119,7 +119,7 @@ def test_the_same_seed_gives_the_same():
 def test_options_that_break_their_rule_are_refused(options, error, sentence):
     windows, y, boxes = planted()
     with pytest.raises(error, match=sentence):
-        refined(windows, y, boxes, np.zeros(len(y), dtype=int), **options)
+        refined(windows, y, boxes, np.zeros(len(y), dtype=int), limits=OverlapLimits(**options))
 
 
 def test_boxes_and_windows_must_fit_the_bags():
@@ -163,7 +163,7 @@ def test_windows_inside_the_chosen_one_are_no_negatives_from_an_iou_on():
     for limit in (0.0, 0.28):
         spared = [i for i in within if overlaps[i] >= limit]
         assert spared
-        _, found = refined(windows, y, boxes, chosen, neg_part_iou=limit)
+        _, found = refined(windows, y, boxes, chosen, limits=OverlapLimits(neg_part_iou=limit))
         bags, labels, start = by_hand(windows, y, boxes, chosen, parts=spared)
         alone = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
         np.testing.assert_allclose(found.coef, alone.coef, atol=0.05)
@@ -174,7 +174,7 @@ def test_the_object_in_a_chosen_window_that_is_too_large_is_no_negative():
     windows, y, boxes, chosen = with_a_large_window()
     strong = windows[y > 0, 3:6].mean(axis=(0, 1))
     scores = [
-        refined(windows, y, boxes, chosen, neg_iou=0.4, **options)[1].coef @ strong
+        refined(windows, y, boxes, chosen, limits=OverlapLimits(neg_iou=0.4, **options))[1].coef @ strong
         for options in ({}, {"neg_part_iou": 0.4}, {"neg_part_iou": 0.25})
     ]
     assert scores[0] == scores[1] < scores[2]

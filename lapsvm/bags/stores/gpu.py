@@ -2,7 +2,7 @@
 
 The devices hold copies, in their stored type, of as many windows as fit, the first ones first. Every pass returns what
 a processor's pass returns, bit for bit (see `gpu_windows`). Other windows travel to the devices in every pass (see
-`gpu_stream`), or the processor is faster.
+`gpu_queue`), or the processor is faster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.scoring import Block
-from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.gpu_stream import Stream
-from lapsvm.bags.stores.gpu_windows import Answer, Columns, DeviceWindows, has_kernels, row_bytes
-from lapsvm.bags.stores.local import Reader, Store, Taker
-from lapsvm.bags.stores.parts import Part
+from lapsvm.bags.stores.gpu_queue import DeviceQueue
+from lapsvm.bags.stores.gpu_windows import has_kernels, row_bytes
+from lapsvm.bags.stores.local import Store
 from lapsvm.features.extractors.networks import NVIDIA
 from lapsvm.features.extractors.torch_running import choose_device, load_torch
 
@@ -30,7 +27,6 @@ WORTH_BYTES = 1 << 30
 _SHARE = 0.8  # of the free memory; the rest is for tiles and networks
 # without one of them there is no GPU, and torch, slow to load, is not imported
 _DRIVERS = (*NVIDIA, "/dev/kfd")
-_COPY_BYTES = 64 << 20  # copied to the device at once
 
 
 def use_device(store: Store, device: str) -> None:
@@ -91,18 +87,18 @@ class GpuStore:
 
     Attributes
     ----------
-    shares : list of Share
-        What each device has.
+    shares : list of DeviceQueue
+        The windows of each device.
     """
 
     def __init__(self, store: Store, devices: Sequence[tuple[str, int]]):
         self._dim, self._dtype, self._turn = store.dim, store.dtype, Lock()
         rooms = [limit // row_bytes(store) for _, limit in devices]
-        self.shares: list[Share] = []
+        self.shares: list[DeviceQueue] = []
         for number, (name, _) in enumerate(devices):
             left, room = int(store.bounds[-1]) - self.n_rows, sum(rooms[number:])
             n_rows = min(rooms[number], -(-left * rooms[number] // max(1, room)))
-            self.shares.append(Share(store, name, n_rows, self.n_rows))
+            self.shares.append(DeviceQueue(store, name, n_rows, self.n_rows))
 
     @property
     def n_rows(self) -> int:
@@ -113,17 +109,17 @@ class GpuStore:
         """Return copies of rows that the devices have, as stored."""
         copies = np.empty((len(rows), self._dim), self._dtype)
         for places, share in self._dealt(rows):
-            copies[places] = share.windows.rows(rows[places])
+            copies[places] = share.rows(rows[places])
         return copies
 
     def scores(self, rows: Index, weights: Float64) -> Float64:
         """Return the float64 score (m,) of rows by `weights` (d,), with the bits of a processor's."""
         scores = np.empty(len(rows))
         for places, share in self._dealt(rows):
-            scores[places] = share.windows.scores(rows[places], weights)
+            scores[places] = share.scores(rows[places], weights)
         return scores
 
-    def _dealt(self, rows: Index) -> Iterator[tuple[Any, "Share"]]:
+    def _dealt(self, rows: Index) -> Iterator[tuple[Any, DeviceQueue]]:
         """Yield the places of the rows that each device has."""
         if len(self.shares) == 1:
             yield slice(None), self.shares[0]
@@ -134,7 +130,7 @@ class GpuStore:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let one pass follow another, and multiply without TF32, whatever the precision of the process is."""
+        """Serialise passes; disable TF32 meanwhile."""
         torch = load_torch("a GPU")
         with self._turn:
             before = torch.get_float32_matmul_precision()
@@ -143,49 +139,3 @@ class GpuStore:
                 yield
             finally:
                 torch.set_float32_matmul_precision(before)
-
-
-class Share:
-    """One device: the windows first .. stop - 1 of a store, and the way of others to it."""
-
-    def __init__(self, store: Store, name: str, n_rows: int, first: int):
-        self.windows, self.first = DeviceWindows(store, name, n_rows, first), first
-        self._stream = Stream(store, name)
-        with self.windows.used():
-            for held, before in zip(store.parts, store.bounds[:-1].tolist(), strict=True):
-                self._copy(held, before)
-
-    @property
-    def stop(self) -> int:
-        """The end of the device's windows."""
-        return self.first + self.windows.n_rows
-
-    def prepared(self, weights: Float64) -> Columns:
-        """Return the columns of `weights` (d, k) on the device."""
-        with self.windows.used():
-            return self.windows.prepared(weights)
-
-    def best(self, selection: Selection, runs: Sequence[range], columns: Columns) -> Iterator[tuple[range, Answer]]:
-        """Yield runs of bags that lie here with the best window (n, k) of each, and its score."""
-        with self.windows.used():
-            yield from self.windows.best(selection, runs, columns)
-
-    def means(self, selection: Selection, runs: Sequence[range]) -> Iterator[tuple[range, Float64]]:
-        """Yield runs of bags that lie here with the mean (n, d) of each."""
-        with self.windows.used():
-            yield from self.windows.means(selection, runs)
-
-    def streamed(
-        self, selection: Selection, take: Taker, read: Reader, columns: Columns
-    ) -> Iterator[tuple[Chunk, Block, Answer]]:
-        """Yield other chunks, which are copied here, with their windows in memory and the same (see `Stream.best`)."""
-        with self.windows.used():
-            yield from self._stream.best(selection, take, read, columns)
-
-    def _copy(self, held: Part, before: int) -> None:
-        """Copy the rows of a part, whose first one is row `before` of the store, as far as they lie here."""
-        step = max(1, _COPY_BYTES // (held.dim * held.dtype.itemsize))
-        stop = min(held.n_rows, self.stop - before)
-        for start in range(max(0, self.first - before), stop, step):
-            rows = held.take(np.arange(start, min(start + step, stop)))
-            self.windows.write(before + start - self.first, rows)

@@ -30,7 +30,7 @@ SLOTS = 8
 _PAIRS = 32  # bags that a program of the second kernel settles for one weight vector
 _LAUNCHES = Lock()  # threads launch one after the other: compilation, and the interpreter, know no others
 _MEAN_FEATURES = 256  # of a program that adds windows
-_LANES = 32  # in which float64 sums are made, as in bags.h
+_LANES = tl.constexpr(32)  # in which float64 sums are made, as in bags.h
 
 
 class Tiling(NamedTuple):
@@ -143,26 +143,25 @@ def best_windows(torch: Any, windows: Any, lengths: Any, sections: Sections, wei
         kept = candidates(torch, windows, lengths, sections, weights)
         settle[(-(-n_bags // _PAIRS), k)](
             windows, weights.exact, weights.rounding, sections.bags, *kept, index, score, n_bags, k, weights.least,
-            STRIDE=windows.stride(0), DIM=dim, LANES=_LANES, PAIRS=_PAIRS, SLOTS=SLOTS, num_warps=4,
+            STRIDE=windows.stride(0), DIM=dim, PAIRS=_PAIRS, SLOTS=SLOTS, num_warps=4,
             enable_fp_fusion=False,
         )  # fmt: skip
     return index, score
 
 
 def candidates(torch: Any, windows: Any, lengths: Any, sections: Sections, weights: DeviceWeights) -> Kept:
-    """Return what sections keep, by one reading of their windows (see `best_windows`)."""
+    """Return the windows that sections keep, by one reading of all (see `best_windows`)."""
     k, n_sections = len(weights.exact), len(sections.table)
-    parts, columns, padded = weights.parts.shape
+    _, columns, padded = weights.parts.shape
     tile = tiling(windows.element_size(), columns)
     kinds = torch.float32, torch.float32, torch.int32, torch.int32
     shapes = (n_sections, k), (n_sections,), (n_sections, k), (n_sections, k, SLOTS)
     kept = Kept(*map(partial(_empty, torch, windows.device), shapes, kinds))
     keep_candidates[(n_sections,)](
         windows, lengths, weights.parts, weights.rounding, sections.excluded, sections.table, *kept, k, weights.least,
-        STRIDE=windows.stride(0), PADDED=padded, COLUMNS=columns, PARTS=parts, SINGLE=windows.dtype == torch.float32,
-        WIDE=windows.device.type == "cpu", MASKED=len(sections.excluded) > 0, SLOTS=SLOTS, ROWS=tile.rows,
-        FEATURES=tile.features, num_warps=tile.warps, num_stages=tile.stages,
-        enable_fp_fusion=False,
+        STRIDE=windows.stride(0), PADDED=padded, COLUMNS=columns, WIDE=windows.device.type == "cpu",
+        MASKED=len(sections.excluded) > 0, SLOTS=SLOTS, ROWS=tile.rows, FEATURES=tile.features, num_warps=tile.warps,
+        num_stages=tile.stages, enable_fp_fusion=False,
     )  # fmt: skip
     return kept
 
@@ -175,9 +174,8 @@ def _empty(torch: Any, device: Any, shape: tuple[int, ...], kind: Any) -> Any:
 def keep_candidates(
     windows: tl.tensor, lengths: tl.tensor, parts: tl.tensor, rounding: tl.tensor, excluded: tl.tensor, table:
     tl.tensor, top_out: tl.tensor, longest_out: tl.tensor, counts_out: tl.tensor, rows_out: tl.tensor, k: tl.tensor,
-    least: tl.tensor, STRIDE: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr, PARTS: tl.constexpr, SINGLE:
-    tl.constexpr, WIDE: tl.constexpr, MASKED: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, FEATURES:
-    tl.constexpr,
+    least: tl.tensor, STRIDE: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr, MASKED:
+    tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, FEATURES: tl.constexpr,
 ) -> None:  # fmt: skip
     """Keep the windows of a section that score within the rounding of its best; one program per section.
 
@@ -187,7 +185,7 @@ def keep_candidates(
     section = tl.program_id(0)
     start, count = tl.load(table + 4 * section), tl.load(table + 4 * section + 1).to(tl.int32)
     inside, mask_start = tl.load(table + 4 * section + 2).to(tl.int32), tl.load(table + 4 * section + 3)
-    column, row, feature = tl.arange(0, COLUMNS), tl.arange(0, ROWS), tl.arange(0, FEATURES)
+    column, row = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
     used = column < k
     top = tl.full([COLUMNS], float("-inf"), tl.float32)
     n_kept = tl.zeros([COLUMNS], tl.int32)
@@ -196,9 +194,8 @@ def keep_candidates(
     for at in range(0, count, ROWS):
         there = at + row < count
         scores = tile_scores(
-            windows + (start + at + row)[:, None] * STRIDE, parts, there, column, feature,
-            STRIDE, PADDED, COLUMNS, PARTS, SINGLE, WIDE, ROWS, FEATURES,
-        )  # fmt: skip
+            windows + (start + at + row)[:, None] * STRIDE, parts, there, STRIDE, PADDED, COLUMNS, WIDE, FEATURES
+        )
         longest = tl.maximum(longest, tl.max(tl.load(lengths + start + at + row, mask=there, other=0.0), 0))
         rounded = tl.load(rounding + column, mask=used, other=0.0)
         margin = 2 * (longest * rounded + (1 + longest) * least)
@@ -227,22 +224,22 @@ def keep_candidates(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def tile_scores(
-    rows: tl.tensor, parts: tl.tensor, there: tl.tensor, column: tl.tensor, feature: tl.tensor, STRIDE: tl.constexpr,
-    PADDED: tl.constexpr, COLUMNS: tl.constexpr, PARTS: tl.constexpr, SINGLE: tl.constexpr, WIDE: tl.constexpr, ROWS:
-    tl.constexpr, FEATURES: tl.constexpr,
+    rows: tl.tensor, parts: tl.tensor, there: tl.tensor, STRIDE: tl.constexpr, PADDED: tl.constexpr, COLUMNS:
+    tl.constexpr, WIDE: tl.constexpr, FEATURES: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """Return the float32 scores (ROWS, COLUMNS) of rows, the sum of each step of features added on its own.
+    """Return the float32 scores (n, COLUMNS) of rows, the sum of each step of features added on its own.
 
     `WIDE` is for Triton's interpreter, which multiplies the bits of bfloat16.
     """
-    scores = tl.zeros([ROWS, COLUMNS], tl.float32)
+    column, feature = tl.arange(0, COLUMNS), tl.arange(0, FEATURES)
+    scores = tl.zeros([rows.shape[0], COLUMNS], tl.float32)
     for step in range(0, PADDED, FEATURES):
         mask = there[:, None]
         if PADDED > STRIDE:
             mask = mask & (step + feature < STRIDE)[None, :]
         tile = tl.load(rows + step + feature[None, :], mask=mask, other=0.0)
         address = parts + column[None, :] * PADDED + (step + feature)[:, None]
-        if SINGLE:  # 11 bits and the next 11 of each, in TF32
+        if rows.dtype.element_ty == tl.float32:  # 11 bits and the next 11 of each, in TF32
             high = first_bits(tile)
             low = first_bits(tile - high)
             above, below = tl.load(address), tl.load(address + COLUMNS * PADDED)
@@ -252,9 +249,12 @@ def tile_scores(
         else:
             if WIDE:
                 tile = tile.to(tl.float32)
-            sums = tl.dot(tile, tl.load(address + (PARTS - 1) * COLUMNS * PADDED).to(tile.dtype))
-            if PARTS == 3:
-                sums = tl.dot(tile, tl.load(address + COLUMNS * PADDED).to(tile.dtype), sums)
+            below = tl.load(address + COLUMNS * PADDED).to(tile.dtype)
+            if rows.dtype.element_ty == tl.bfloat16:  # three parts
+                sums = tl.dot(tile, tl.load(address + 2 * COLUMNS * PADDED).to(tile.dtype))
+                sums = tl.dot(tile, below, sums)
+            else:
+                sums = tl.dot(tile, below)
             sums = tl.dot(tile, tl.load(address).to(tile.dtype), sums)
         scores += sums
     return scores
@@ -270,8 +270,8 @@ def first_bits(numbers: tl.tensor) -> tl.tensor:
 def settle(
     windows: tl.tensor, exact: tl.tensor, rounding: tl.tensor, bags: tl.tensor, top_in: tl.tensor, longest_in:
     tl.tensor, counts_in: tl.tensor, rows_in: tl.tensor, index_out: tl.tensor, score_out: tl.tensor, n_bags:
-    tl.tensor, k: tl.tensor, least: tl.tensor, STRIDE: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, PAIRS:
-    tl.constexpr, SLOTS: tl.constexpr,
+    tl.tensor, k: tl.tensor, least: tl.tensor, STRIDE: tl.constexpr, DIM: tl.constexpr, PAIRS: tl.constexpr, SLOTS:
+    tl.constexpr,
 ) -> None:  # fmt: skip
     """Find the best of the kept windows by float64 scores; one program per `PAIRS` bags and weight vector.
 
@@ -306,7 +306,7 @@ def settle(
             active = slot < count
             kept = rows_in + ((begin + step) * k + q) * SLOTS + slot
             row = tl.load(kept, mask=active & (empty == 0), other=0)
-            value = float64_scores(windows + (start + row) * STRIDE, exact + q * DIM, active, DIM, LANES, PAIRS)
+            value = float64_scores(windows + (start + row) * STRIDE, exact + q * DIM, active, DIM, PAIRS)
             is_open = is_open | (active & ((tl.abs(value) < float("inf")) == 0))
             better = active & (value > score)
             index, score = tl.where(better, row, index), tl.where(better, value, score)
@@ -347,8 +347,8 @@ def score_rows(torch: Any, windows: Any, rows: Any, weights: Any) -> Any:
     scores = torch.empty(len(rows), dtype=torch.float64, device=windows.device)
     with _LAUNCHES:
         score_chosen[(-(-len(rows) // _PAIRS),)](
-            windows, rows, weights, scores, len(rows), STRIDE=windows.stride(0), DIM=len(weights), LANES=_LANES,
-            PAIRS=_PAIRS, num_warps=4, enable_fp_fusion=False,
+            windows, rows, weights, scores, len(rows), STRIDE=windows.stride(0), DIM=len(weights), PAIRS=_PAIRS,
+            num_warps=4, enable_fp_fusion=False,
         )  # fmt: skip
     return scores
 
@@ -363,28 +363,28 @@ def try_kernel(torch: Any, device: str) -> None:
 @triton.jit(do_not_specialize=["n_rows"])  # type: ignore[untyped-decorator]
 def score_chosen(
     windows: tl.tensor, rows: tl.tensor, weights: tl.tensor, out: tl.tensor, n_rows: tl.tensor, STRIDE: tl.constexpr,
-    DIM: tl.constexpr, LANES: tl.constexpr, PAIRS: tl.constexpr,
+    DIM: tl.constexpr, PAIRS: tl.constexpr,
 ) -> None:  # fmt: skip
     """Write the float64 scores of `PAIRS` rows; one program for these."""
     at = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
     row = tl.load(rows + at, mask=at < n_rows, other=0)
-    scores = float64_scores(windows + row * STRIDE, weights, at < n_rows, DIM, LANES, PAIRS)
+    scores = float64_scores(windows + row * STRIDE, weights, at < n_rows, DIM, PAIRS)
     tl.store(out + at, scores, mask=at < n_rows)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def float64_scores(
-    rows: tl.tensor, weights: tl.tensor, active: tl.tensor, DIM: tl.constexpr, LANES: tl.constexpr, PAIRS: tl.constexpr
+    rows: tl.tensor, weights: tl.tensor, active: tl.tensor, DIM: tl.constexpr, PAIRS: tl.constexpr
 ) -> tl.tensor:
     """Return the products of rows with one weight vector, every sum rounded as in `lapsvm_dot64` of bags.h."""
-    lane = tl.arange(0, LANES)
-    sums, total = tl.zeros([PAIRS, LANES], tl.float64), tl.zeros([PAIRS], tl.float64)
-    for step in range(0, DIM - DIM % LANES, LANES):
+    lane = tl.arange(0, _LANES)
+    sums, total = tl.zeros([PAIRS, _LANES], tl.float64), tl.zeros([PAIRS], tl.float64)
+    for step in range(0, DIM - DIM % _LANES, _LANES):
         values = tl.load(rows[:, None] + (step + lane)[None, :], mask=active[:, None], other=0.0)
         sums += values.to(tl.float32).to(tl.float64) * tl.load(weights + step + lane)[None, :]
-    for number in range(LANES):  # adds zeros and one number, which is exact
+    for number in range(_LANES):  # adds zeros and one number, which is exact
         total += tl.sum(tl.where(lane[None, :] == number, sums, 0.0), 1)
-    for step in range(DIM - DIM % LANES, DIM):
+    for step in range(DIM - DIM % _LANES, DIM):
         values = tl.load(rows + step, mask=active, other=0.0)
         total += values.to(tl.float32).to(tl.float64) * tl.load(weights + step)
     return total

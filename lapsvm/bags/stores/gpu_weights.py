@@ -114,9 +114,9 @@ def _split_error(d: int, dtype: np.dtype[Any]) -> float:
 def _tile_error(padded: int) -> float:
     """Return the relative rounding of a sum by tensor cores.
 
-    The products of halves are exact. Tensor cores add at least four of them at once to the sum: they align all with
-    the largest and cut what lies below its last bit, so each number loses up to 2^-23 of the largest, which is at most
-    sum |x_j w_j| (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer
+    The products of 16-bit numbers are exact. Tensor cores add at least four of them at once to the sum: they align all
+    with the largest and cut what lies below its last bit, so each number loses up to 2^-23 of the largest, which is at
+    most sum |x_j w_j| (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer
     Science, 2021). The smaller parts come first, when the sum is at most 2^-7 of that. The sums of the steps are added
     in float32, as is the margin.
     """

@@ -1,4 +1,4 @@
-"""Windows on one torch device: their memory, and what a pass asks of them.
+"""Windows on one torch device: their memory, and the answers to passes.
 
 Windows compete with float32 sums, and all within their rounding of the best one, a proven bound, are scored in float64,
 in the order in which processors sum (`gpu_kernels`, or `gpu_plain` where Triton is missing). The bound rests on how
@@ -142,7 +142,8 @@ class DeviceWindows:
         """Return the columns of `weights` (d, k) on the device, for `best`."""
         used = np.flatnonzero(weights.any(axis=0))
         groups = [used[first : first + MOST_COLUMNS] for first in range(0, len(used), MOST_COLUMNS)]
-        return Columns(weights, groups, [self._prepared(weights[:, group]) for group in groups])
+        with self.used():
+            return Columns(weights, groups, [self._prepared(weights[:, group]) for group in groups])
 
     def best(self, selection: Selection, runs: Iterable[range], columns: Columns) -> Iterator[tuple[range, Answer]]:
         """Yield runs of bags with the best window (n, k) of each, and its score.
@@ -155,26 +156,32 @@ class DeviceWindows:
             If no competing window of a bag has a finite score, because products with the weights overflow.
         """
         local = self._local(selection)
-        for bags in self._pieces(local, runs, columns.most):
-            maxima = [self._in_memory(partial(self._first_maxima, local, group), bags) for group in columns.parts]
-            answer = maxima[0] if columns.are_one_group else _of_no_weights(local, bags, columns.weights.shape[1])
-            if not columns.are_one_group:
-                for group, (index, score) in zip(columns.groups, maxima, strict=True):
-                    answer[0][:, group], answer[1][:, group] = index, score
-            self._settle(local, bags, columns.weights, answer)
-            yield bags, answer
+        with self.used():
+            for bags in self._pieces(local, runs, columns.most):
+                yield bags, self._best_of(local, bags, columns)
 
-    def means(self, selection: Selection, runs: Iterable[range]) -> Iterator[tuple[range, Float64]]:
+    def _best_of(self, local: Selection, bags: range, columns: Columns) -> Answer:
+        """Return the best window (n, k) of some bags, and its score."""
+        maxima = [self._in_memory(partial(self._first_maxima, local, group), bags) for group in columns.parts]
+        answer = maxima[0] if columns.are_one_group else _of_no_weights(local, bags, columns.weights.shape[1])
+        if not columns.are_one_group:
+            for group, (index, score) in zip(columns.groups, maxima, strict=True):
+                answer[0][:, group], answer[1][:, group] = index, score
+        self._settle(local, bags, columns.weights, answer)
+        return answer
+
+    def means(self, selection: Selection, runs: Iterable[range]) -> Iterator[tuple[range, tuple[Float64]]]:
         """Yield runs of bags with the mean (n, d) of the windows of each, with the bits of a processor's."""
         local = self._local(selection)
         need = np.full(local.n_bags, 3 * 8 * self._dim)
-        for bags in (piece for run in runs for piece in _cut(run, need)):
-            chosen = local.starts[bags.start : bags.stop], local.stops[bags.start : bags.stop]
-            if self._with_kernels:
-                means = self._kernels.means(self._torch, self._held, self._dim, *chosen)
-            else:
-                means = gpu_plain.means(self._torch, self._held[:, : self._dim], *chosen)
-            yield bags, self._to_memory([means])[0]
+        with self.used():
+            for bags in (piece for run in runs for piece in _cut(run, need)):
+                chosen = local.starts[bags.start : bags.stop], local.stops[bags.start : bags.stop]
+                if self._with_kernels:
+                    means = self._kernels.means(self._torch, self._held, self._dim, *chosen)
+                else:
+                    means = gpu_plain.means(self._torch, self._held[:, : self._dim], *chosen)
+                yield bags, self._to_memory([means])
 
     def rows(self, rows: Index) -> Array:
         """Return copies of windows, as stored."""
@@ -243,7 +250,7 @@ class DeviceWindows:
             yield from _cut(run, need)
 
     def _in_memory(self, compute: Callable[[range], Answer], bags: range) -> Answer:
-        """Return what `compute` does for bags; halve them until it fits into memory."""
+        """Return the answer of `compute` for bags, which are halved until it fits into memory."""
         try:
             return compute(bags)
         except self._torch.OutOfMemoryError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.requests import Answer, PassQuery
-from lapsvm.bags.scoring import Block, as_stored
-from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.parts import Buffer, MemoryPart, Part, PrefetchMemory
+from lapsvm.bags.requests import Answer, DeviceShare, PassQuery
+from lapsvm.bags.scoring import as_stored
+from lapsvm.bags.selection import Selection
+from lapsvm.bags.stores.parts import MemoryPart, Part, PrefetchMemory
 from lapsvm.bfloat16 import narrowed, widened
 from lapsvm.errors import InputError, ShapeError
 
@@ -25,42 +26,10 @@ class RemoteWindows(Protocol):
     """Other processes that hold the windows of a store."""
 
     def run(self, selection: Selection, work: PassQuery) -> Answer:
-        """Return the answer to `work`, that of all bags in order."""
+        """Return the answer to `work` for all bags in order."""
 
     def take(self, rows: Index) -> Array:
         """Return copies (m, d) of rows, in their order."""
-
-
-Taker = Callable[[int], Sequence[Chunk]]
-"""Returns chunks of about this number of windows that nobody has computed; none at the end."""
-Reader = Callable[[Chunk, Buffer | None], Block]
-"""Returns the windows of a chunk, in the buffer if they are read from a file."""
-
-
-class DeviceShare(Protocol):
-    """One device with copies of windows first .. stop - 1 of a store."""
-
-    first: int
-
-    @property
-    def stop(self) -> int:
-        """The end of the windows."""
-
-    def prepared(self, weights: Float64) -> Any:
-        """Return the columns of `weights` (d, k) on the device."""
-
-    def best(
-        self, selection: Selection, runs: Sequence[range], columns: Any
-    ) -> Iterator[tuple[range, tuple[Index, Float64]]]:
-        """Yield runs of bags that lie here with the best window (n, k) of each bag, and its score."""
-
-    def means(self, selection: Selection, runs: Sequence[range]) -> Iterator[tuple[range, Float64]]:
-        """Yield runs of bags that lie here with the mean (n, d) of the windows of each."""
-
-    def streamed(
-        self, selection: Selection, take: Taker, read: Reader, columns: Any
-    ) -> Iterator[tuple[Chunk, Block, tuple[Index, Float64]]]:
-        """Yield other chunks, which are copied here, with their windows in memory and the same."""
 
 
 class Device(Protocol):
@@ -68,7 +37,7 @@ class Device(Protocol):
 
     @property
     def shares(self) -> Sequence[DeviceShare]:
-        """What each device has."""
+        """The windows of each device."""
 
     @property
     def n_rows(self) -> int:
@@ -159,27 +128,36 @@ class Store:
         """Return copies (m, d) of rows, in their order."""
         only = self._only_part(rows)
         if only is not None and self.parts[only].resident:
-            return self.parts[only].take(rows - self.bounds[only])
+            return self._rows_of(only, rows)
         device = self.device_of(rows)
         if device is not None:
             return device.rows(rows)
         copies = np.empty((len(rows), self.dim), dtype=self.dtype)
         missing = np.arange(len(rows)) if self._row_cache is None else self._row_cache.get(rows, copies)
-        if self.remote is not None and len(missing):
-            copies[missing] = self.remote.take(rows[missing])
-            if self._row_cache is not None:
-                self._row_cache.add(rows[missing], copies[missing])
-            return copies
-        owners = self.part_of(rows[missing])
-        for part in np.unique(owners).tolist():
-            positions = missing[owners == part]
-            device = None if self.parts[part].resident else self.device_of(rows[positions])
-            if device is not None:
-                copies[positions] = device.rows(rows[positions])
-                continue
-            copies[positions] = features = self.parts[part].take(rows[positions] - self.bounds[part])
-            self.cache(part, rows[positions], features)
+        for chosen, take, is_slow in self._holders(rows[missing]):
+            copies[missing[chosen]] = features = take(rows[missing[chosen]])
+            if is_slow and self._row_cache is not None:
+                self._row_cache.add(rows[missing[chosen]], features)
         return copies
+
+    def _holders(self, rows: Index) -> Iterator[tuple[Index, Callable[[Index], Array], bool]]:
+        """Yield the places of rows, what returns copies of these, and whether that is slow enough for the cache."""
+        if self.remote is not None and len(rows):
+            yield np.arange(len(rows)), self.remote.take, True
+            return
+        owners = self.part_of(rows)
+        for part in np.unique(owners).tolist():
+            chosen = np.flatnonzero(owners == part)
+            resident = self.parts[part].resident
+            device = None if resident else self.device_of(rows[chosen])
+            if device is not None:
+                yield chosen, device.rows, False
+            else:
+                yield chosen, partial(self._rows_of, part), not resident
+
+    def _rows_of(self, part: int, rows: Index) -> Array:
+        """Return copies of rows of a part."""
+        return self.parts[part].take(rows - self.bounds[part])
 
     def score_rows(self, rows: Index, weights: Float64) -> Float64:
         """Return the float64 score (m,) of rows by `weights` (d,), on a device that has them if that is faster."""
@@ -208,7 +186,7 @@ class Store:
 
     @contextmanager
     def keeping_means(self, n_bags: int) -> Iterator[None]:
-        """Cache means of so many bags while the windows surely stay as they are, if these take much more memory."""
+        """Cache bag means while the store cannot change, if its windows take much more memory."""
         if self.means is not None or not self._is_worth_means(n_bags, int(self.bounds[-1])):
             yield
             return

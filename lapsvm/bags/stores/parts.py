@@ -257,7 +257,7 @@ class PrefetchMemory:
         self._most, self._buffers = most, list[Buffer]()
 
     def buffers(self, wanted: int) -> list[Buffer]:
-        """Return memory for so many blocks, or for as many as may be; for the pass whose turn it is."""
+        """Reserve up to `n` block buffers for the pass whose turn it is."""
         count = wanted if self._most is None else min(wanted, self._most)
         self._buffers += [Buffer() for _ in range(count - len(self._buffers))]
         return self._buffers[:count]

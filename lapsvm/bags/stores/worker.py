@@ -90,7 +90,7 @@ class WorkerStore:
     selections: dict[bytes, Selection] = field(default_factory=dict)
 
     def reply(self, request: Request, threads: int) -> Reply:
-        """Return the reply to a request, computed by so many threads."""
+        """Return the reply to a request, computed by `threads` threads."""
         self.shards |= request.shards or {}
         selection = request.selection or self.selections.pop(request.key, None)
         if selection is not None and request.key:

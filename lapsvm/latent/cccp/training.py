@@ -70,7 +70,7 @@ class Training:
         self._w, self._answer = np.zeros(self._dim), best_at_zero(self._bags)
 
     def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return the best windows of this problem, given those of a pass over all windows."""
+        """Return the best windows of this problem from the answer of a pass over all windows."""
         if not len(self._fixed) and self._trimming is None:
             return answer
         index, score = answer.index.copy(), answer.score.copy()

@@ -126,7 +126,7 @@ class Pool:
         return self._mapped(lambda j: self._answer(best.column(j)), range(weights.shape[1]))
 
     def _answer(self, best: BestWindows) -> PassAnswer:
-        """Return the best windows of the bags, given those of their sections; the first of equal scores."""
+        """Return the best windows of the bags from their sections' best ones; the first of equal scores."""
         shape = self.bags.n_bags, self.count
         scores, windows = np.full(shape, -np.inf), np.full(shape, -1)
         scores[self._owner, self._rank] = best.score
@@ -168,7 +168,7 @@ class Pool:
         self.counts.peak_candidate_bytes = max(self.counts.peak_candidate_bytes, self.n_rows * self._row_bytes)
 
     def _mapped(self, function: Callable[[T], S], items: Collection[T]) -> list[S]:
-        """Return what the function returns for each item, on as many threads as passes have where that can help."""
+        """Return the function's results for all items, on the threads of passes where that can help."""
         count = min(self.bags.threads, len(items))
         if count <= 1:
             return [function(item) for item in items]
@@ -180,7 +180,7 @@ class Pool:
         return self._union([request.needed, request.optional[:, :most].ravel()])
 
     def _union(self, arrays: Iterable[Index]) -> Index:
-        """Return all distinct windows, sorted, without -1; marks are faster than to sort those of many classes."""
+        """Return all distinct windows, sorted, without -1, by marks, which are faster than sorting."""
         marked = self._marks(arrays)
         marked[-1] = False
         return np.flatnonzero(marked)

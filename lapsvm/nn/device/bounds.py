@@ -41,7 +41,7 @@ class _Problem(NamedTuple):
 
 
 def bounded(bound: str, samples: Sorted, form: ClosedForm) -> Bounded:
-    """Return what a bound of BOUNDS gives for each ranking that has a positive and a negative, 0 for others."""
+    """Return the values and coefficients by a bound of BOUNDS, 0 for rankings without a positive or a negative."""
     n_pos, n_neg = (samples.segments.spread(counts) for counts in (samples.n_pos, samples.n_neg))
     start = samples.segments.starts(samples.i)
     best = packed(samples.scores, samples.positive, samples.i, start)
@@ -76,7 +76,7 @@ def _predicted(problem: _Problem) -> _Ranking:
 
 
 def _violated(problem: _Problem, start: Tensor) -> _Ranking:
-    """Return the ranking that violates its constraint most, or that of the labels if rounding says it is better."""
+    """Return the ranking that violates its constraint most, or the perfect one if rounding says it is better."""
     samples = problem.samples
     segments = samples.segments
     n_pos, n_neg = (segments.spread(counts).expand_as(start) for counts in (samples.n_pos, samples.n_neg))
@@ -104,7 +104,7 @@ def _above(keys: Tensor, samples: Sorted, start: Tensor) -> Tensor:
 
 
 def _ranking(problem: _Problem, above: Tensor, below: Tensor) -> _Ranking:
-    """Return the ranking with so many negatives above each positive and positives below each negative."""
+    """Return the ranking with these numbers of negatives above positives and of positives below negatives."""
     samples = problem.samples
     parts = FORMS[problem.form.name].parts(problem.tables, samples.i, above, problem.sizes)
     delta = samples.segments.sums(torch.where(samples.positive, parts, 0.0))

@@ -41,7 +41,7 @@ def _gain(KIND: tl.constexpr, j, i, n_pos, n_neg, table, inside):
 
 @triton.jit
 def _delta(KIND: tl.constexpr, i, above, n_pos, n_neg, table, inside):
-    """What the i-th positive, with so many negatives above it, adds to Delta."""
+    """Return the part of Delta of the i-th positive, for the number of negatives above it."""
     if KIND == "ap":
         term = above / (i + above) / n_pos
     elif KIND == "ndcg":
@@ -293,11 +293,10 @@ def finish(partial, running, values, units, state, n, tiles, BOUND: tl.constexpr
     tl.store(state + row, tl.where(bad > 0, 2, both.to(tl.int32)))
 
 
-@triton.jit(do_not_specialize=["n", "tiles", "scale_bits"])
-def spread(
-    swapped, running, order, units, weights, gradient, n, tiles, scale_bits, BOUND: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Write the gradient (n, rows) of each sample, weighted by row unless the weights are None."""
+@triton.jit(do_not_specialize=["n"])
+def spread(swapped, running, order, units, gradient, n, BOUND: tl.constexpr, BLOCK: tl.constexpr):
+    """Write the gradient (n, rows) of each sample, whose units have the scale and the weights."""
+    tiles = tl.cdiv(n, BLOCK)
     row = tl.program_id(0) // tiles
     slot = (tl.program_id(0) % tiles) * BLOCK + tl.arange(0, BLOCK)
     inside = slot < n
@@ -309,9 +308,6 @@ def spread(
         slope += tl.load(units + 2 * row) * high
     if BOUND != "hinge":
         slope -= tl.load(units + 2 * row + 1) * tl.where(is_pos, j, i - n_pos)
-    factor = -scale_bits.to(tl.int64).to(tl.float64, bitcast=True)
-    if weights is not None:
-        factor *= tl.load(weights + row)
     sample = tl.load(order + row * n + slot, mask=inside, other=0)
-    slope = tl.where(is_pos | is_neg, slope * factor, 0.0)
+    slope = tl.where(is_pos | is_neg, slope, 0.0)
     tl.store(gradient + sample * (tl.num_programs(0) // tiles) + row, _as_stored(slope, gradient), mask=inside)

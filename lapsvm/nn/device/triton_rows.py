@@ -55,7 +55,7 @@ class RowsCall(NamedTuple):
 
 
 def solve_rows(call: RowsCall, scale: float, form: ClosedForm, bound: str) -> Rows:
-    """Return what the bound, "hinge", "up" or "delta", gives for each row of scores."""
+    """Return the values by a bound, "hinge", "up" or "delta", of each row of scores."""
     rows, counted = call.scores, call.counted
     n_rows, n = rows.shape
     keys = rows if counted is None else torch.where(counted, rows, -torch.inf)
@@ -88,13 +88,13 @@ def solve_rows(call: RowsCall, scale: float, form: ClosedForm, bound: str) -> Ro
 
 
 def gradient_of(rows: Rows, scale: float, weights: Tensor | None, like: Tensor) -> Tensor:
-    """Return the gradient of the sum of the values times the weights (K,), in shape and type of the scores."""
+    """Return the gradient of the sum of the values times the weights (K, 1) or (1, 1), in the form of the scores."""
     n_rows, n = rows.order.shape
     gradient = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    grid = _grid(n_rows, n)
-    kernels.spread[grid](
-        rows.swapped, rows.running, rows.order, rows.units, weights, gradient, n, grid[0] // n_rows, _bits_of(scale),
-        BOUND=rows.bound, BLOCK=_BLOCK, enable_fp_fusion=False,
+    units = rows.units * (-scale if weights is None else weights * -scale)
+    kernels.spread[_grid(n_rows, n)](
+        rows.swapped, rows.running, rows.order, units, gradient, n, BOUND=rows.bound, BLOCK=_BLOCK,
+        enable_fp_fusion=False,
     )  # fmt: skip
     return gradient
 

@@ -113,8 +113,7 @@ def _by_rows(call: DeviceCall, options: DeviceOptions, form: ClosedForm) -> Foun
     solved = solve_rows(read, options.scale, form, options.bound)
 
     def gradient(weights: Tensor | None) -> Tensor:
-        wide = None if weights is None else weights.expand_as(solved.values).contiguous()
-        return gradient_of(solved, options.scale, wide, call.scores)
+        return gradient_of(solved, options.scale, weights, call.scores)
 
     return Found(solved.values, lambda: solved.state > 0, lambda: solved.state == 0, gradient)
 
@@ -131,7 +130,7 @@ def _rows(scores: Tensor) -> Tensor:
 
 
 def _spoilt(result: Bounded, samples: Sorted, targets: Targets) -> Bounded:
-    """Return what was found, NaN for rankings with a score or a label that cannot be used."""
+    """Return values and coefficients, NaN for rankings with a score or a label that cannot be used."""
     counted = samples.positive | samples.negative
     unusable = ~(samples.scores.abs() <= LARGEST)
     if targets.unusable is not None:

@@ -215,7 +215,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         self.objective_ = descent.objective
 
     def _run(self, layers: list[Layer], inputs: torch.Tensor) -> torch.Tensor:
-        """Return what the modules compute, batch by batch."""
+        """Return the outputs of the modules, batch by batch."""
         modules = [layer.module for layer in layers]
         with torch.no_grad():
             parts = torch.split(inputs, self.batch_size)

@@ -119,14 +119,14 @@ def network_type(layers: Sequence[Layer]) -> tuple[torch.dtype, torch.device]:
 
 
 def run(modules: Sequence[nn.Module], values: Tensor) -> Tensor:
-    """Return what the chain computes."""
+    """Return the output of the chain."""
     for module in modules:
         values = module(values)
     return values
 
 
 def fixed_scores(modules: Sequence[nn.Module], at: Tensor, values: Tensor) -> Tensor:
-    """Return the scores if every choice is that of `at`: a linear function of the weights, exact at W_0."""
+    """Return the scores with the choices of `at`: a linear function of the weights, exact at W_0."""
     for module in modules:
         values = _chosen(module, at, values)
         at = module(at)

@@ -143,9 +143,9 @@ class ClassRefinement:
 
         settings = self.settings.refine
         latent = replace(problem(self.settings, FitRequest(chain.y, constants)), top=settings.top, init="mean")
-        limits = {name: getattr(settings, name) for name in OverlapLimits._fields}
-        known, windows = pictures.known, chain.windows
-        solution = refine(latent, pictures.bags, pictures.boxes, windows, known=known, progress=report, **limits)
+        limits = OverlapLimits(*(getattr(settings, name) for name in OverlapLimits._fields))
+        given = latent, pictures.bags, pictures.boxes, chain.windows
+        solution = refine(*given, limits=limits, known=pictures.known, progress=report)
         return chain._replace(weights=solution.coef, solution=solution)
 
     def _refined(self, chains: Sequence[Chain], history: History, result: dict[str, Any], notes: list[str]) -> Refined:

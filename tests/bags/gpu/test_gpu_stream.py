@@ -25,7 +25,7 @@ TYPES = [np.float16, BFLOAT16, np.float32, np.float64]
 def _small(monkeypatch):
     """Let chunks and what travels at once be small, so that there are many."""
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 60)
-    monkeypatch.setattr("lapsvm.bags.stores.gpu_stream.STREAM_BYTES", 200 * 21 * 4)
+    monkeypatch.setattr("lapsvm.bags.stores.gpu_queue.STREAM_BYTES", 200 * 21 * 4)
     monkeypatch.setattr("lapsvm.bags.stores.local.WORTH_DEVICE", 0)
 
 

@@ -15,7 +15,7 @@ from lapsvm.pipelines.verdicts.verdict import Verdict, append_verdicts
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector
 from lapsvm.features import open_shards, read_shard
-from lapsvm.latent.refinement import POS_IOU
+from lapsvm.latent.refinement import OverlapLimits
 
 from .reviews import review_of, truth_of
 
@@ -143,7 +143,9 @@ def test_a_drawn_box_that_no_window_covers_becomes_a_window(run, command):
     folder = RunFolder(run)
     own, verdicts = _windows(folder), drawn(run, 12)
     lacking = {
-        one.picture for one in verdicts if (iou(own[one.picture], np.array(one.boxes)).max(axis=0) < POS_IOU).any()
+        one.picture
+        for one in verdicts
+        if (iou(own[one.picture], np.array(one.boxes)).max(axis=0) < OverlapLimits().pos_iou).any()
     }
     assert 0 < len(lacking) < 12
     say(run, *verdicts)

@@ -1,4 +1,4 @@
-"""Windows that do not fit into a device's memory: while it scores some, the next ones are copied to it.
+"""The windows of one device, and a queue of others: while it scores some, the next ones are copied to it.
 
 They travel from two buffers, which the device reads by itself, to two tiles of its memory. What is copied is what
 nobody has computed yet, so the processor's threads and other devices take part in the same pass.
@@ -9,42 +9,53 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from itertools import cycle
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Array, Index
+from lapsvm.bags.requests import Reader, Taker
 from lapsvm.bags.scoring import Block, as_stored
 from lapsvm.bags.selection import Chunk, Selection, runs_of
 from lapsvm.bags.stores.gpu_windows import Answer, Columns, DeviceWindows
-from lapsvm.bags.stores.local import Reader, Store, Taker
-from lapsvm.bags.stores.parts import Buffer
+from lapsvm.bags.stores.local import Store
+from lapsvm.bags.stores.parts import Buffer, Part
 from lapsvm.errors import DataError
 from lapsvm.features.extractors.torch_running import load_torch
 
 STREAM_BYTES = 64 << 20
 """Bytes of windows that travel at once."""
 
+_COPY_BYTES = 64 << 20  # of the device's own windows, copied at once
 _COPIERS = 4  # threads that fill a buffer; one is slower than the way to the device
 
 
-class Stream:
-    """What windows of a store that are not on a device take to get there.
+class DeviceQueue(DeviceWindows):
+    """One device: the windows first .. stop - 1 of a store, and the way of others to it.
 
     Parameters
     ----------
     store : Store
     device : str
         Torch's name of it; "cpu" works too, for tests.
+    n_rows, first : int
+        As for `DeviceWindows`, whose windows are copied at once.
     """
 
-    def __init__(self, store: Store, device: str):
+    def __init__(self, store: Store, device: str, n_rows: int, first: int):
+        super().__init__(store, device, n_rows, first)
         self._most = max(1, STREAM_BYTES // (store.dim * store.dtype.itemsize))
         self._slots = _Slot(store, device), _Slot(store, device)
-        self._lock = Lock()
+        with self.used():
+            for held, before in zip(store.parts, store.bounds[:-1].tolist(), strict=True):
+                self._copy(held, before)
 
-    def best(
+    @property
+    def stop(self) -> int:
+        """The end of the device's windows."""
+        return self.first + self.n_rows
+
+    def streamed(
         self, selection: Selection, take: Taker, read: Reader, columns: Columns
     ) -> Iterator[tuple[Chunk, Block, Answer]]:
         """Yield chunks with their windows in memory, until the next one, and the best window of each bag.
@@ -66,7 +77,7 @@ class Stream:
         NotFiniteError
             As `DeviceWindows.best`.
         """
-        with self._lock, ThreadPoolExecutor(1) as loader, ThreadPoolExecutor(_COPIERS) as copiers:
+        with ThreadPoolExecutor(1) as loader, ThreadPoolExecutor(_COPIERS) as copiers:
 
             def load(slot: _Slot) -> tuple[Sequence[Chunk], list[Block]]:
                 chunks = take(self._most)
@@ -79,6 +90,14 @@ class Stream:
                     return
                 loading = loader.submit(load, other)
                 yield from zip(chunks, blocks, slot.best(selection, chunks, columns), strict=True)
+
+    def _copy(self, held: Part, before: int) -> None:
+        """Copy the rows of a part that belong here; its first one is row `before` of the store."""
+        step = max(1, _COPY_BYTES // (held.dim * held.dtype.itemsize))
+        stop = min(held.n_rows, self.stop - before)
+        for start in range(max(0, self.first - before), stop, step):
+            rows = held.take(np.arange(start, min(start + step, stop)))
+            self.write(before + start - self.first, rows)
 
 
 class _Slot:
