@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows, Trimming, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
@@ -50,13 +50,39 @@ class End(NamedTuple):
     converged: bool
 
 
+class AllWindows:
+    """The source of best windows: passes over all windows of a problem's bags.
+
+    Attributes
+    ----------
+    bags : Bags
+        They score and add single windows.
+    by_passes : bool
+        Whether best windows are those of passes over all windows.
+    """
+
+    by_passes = True
+
+    def __init__(self, bags: Bags):
+        self.bags = bags
+
+    def best(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
+        """Yield a point that needs a pass, and return the best window of every bag there."""
+        return (yield w)
+
+    def best_of(self, images: Index, w: Float64, counts: Index) -> ImputedWindows:
+        """Return the `counts` best windows of each image at `w`."""
+        return top_windows(self.bags, images, w, counts)
+
+
 class Training:
-    """The training of one problem."""
+    """The training of one problem, on the windows of a source."""
 
     def __init__(self, problem: LatentProblem, bags: Bags):
         labels = problem.labels(bags)
         fixed = problem.fixed(bags)
-        self._problem, self._all_bags, self._bags = problem, bags, bags.narrowed(fixed, "fixed_windows")
+        self._problem, self._all_bags = problem, bags
+        self._source = AllWindows(bags.narrowed(fixed, "fixed_windows"))
         self._fixed = np.flatnonzero(fixed >= 0)
         self._before = np.maximum(fixed, 0)  # the number of each bag's first window in the full bags
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
@@ -65,9 +91,13 @@ class Training:
         self._trimming = Trimming(self._bags.subset(self._negatives), problem.trim) if problem.trim else None
         self._n_calls = self._n_passes = self._n_candidate_calls = self._n_steps = 0
         self.history: list[dict[str, Any]] = []
-        self._on_candidates = False
         # the best point and each bag's best window there
         self._w, self._answer = np.zeros(self._dim), best_at_zero(self._bags)
+
+    @property
+    def _bags(self) -> Bags:
+        """The bags that score and add single windows."""
+        return self._source.bags
 
     def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
         """Return the best windows of this problem from the answer of a pass over all windows."""
@@ -173,7 +203,7 @@ class Training:
         C, best = self._problem.C, np.inf
         options: dict[str, Any] = {"start": self._w, "planes": planes, "proximity": proximity}
         # on candidates the objective is a lower bound, which planes of passes over all windows may exceed
-        options["exact"] = not self._on_candidates
+        options["exact"] = self._source.by_passes
         steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, **options)
         w = next(steps)
         while True:
@@ -189,8 +219,11 @@ class Training:
 
     def _query(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
         """Return every bag's best window at `w`."""
-        self._n_passes += 1
-        return (yield w[: self._bags.dim])
+        if self._source.by_passes:
+            self._n_passes += 1
+        else:
+            self._n_candidate_calls += 1
+        return (yield from self._source.best(w[: self._bags.dim]))
 
     def _plane(self, w: Float64, answer: BestWindows, imputed: Imputed) -> Plane:
         """Return the plane of the most violated constraint at `w`: the thesis's problem 3.24."""
@@ -220,7 +253,7 @@ class Training:
         counts = top_counts(self._bags, self._positives, self._problem.top)
         if (counts == 1).all():
             return ImputedWindows(self._bags, self._positives, self._answer.index[self._positives])
-        return top_windows(self._bags, self._positives, self._w[: self._bags.dim], counts)
+        return self._source.best_of(self._positives, self._w[: self._bags.dim], counts)
 
     def _impute(self, imputed: ImputedWindows) -> tuple[ImputedWindows, int]:
         best = self._best_windows()
@@ -250,7 +283,7 @@ class Training:
             "candidate_calls": self._n_candidate_calls,
             "planes": len(solution.planes),
             "changed": changed,
-            "certified": not self._on_candidates,
+            "certified": self._source.by_passes,
         }
         self.history.append(record)
 

@@ -28,7 +28,7 @@ from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.imputation import ImputedWindows, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem
-from lapsvm.latent.cccp.training import FIRST_GAP, End, Passes, Training, start
+from lapsvm.latent.cccp.training import FIRST_GAP, AllWindows, End, Passes, Training, start
 from lapsvm.latent.scheduling.pool import PassAnswer, Pool, WindowRequest
 from lapsvm.optim import Plane, Solution, objective_at
 from lapsvm.optim.certificate import allowed_gap, relative_gap
@@ -134,19 +134,61 @@ class CandidateView:
         return self._pool.weighted_sum(coefficients, self._pool.addresses(self._first[bags] + index))
 
 
+class Candidates(AllWindows):
+    """The source of best windows between passes: the candidates."""
+
+    by_passes = False
+
+    def __init__(self, pool: Pool, view: CandidateView):
+        super().__init__(cast(Bags, view))
+        self._pool, self._view = pool, view
+
+    def best(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
+        """Return the best candidate of every bag, without a pass."""
+        yield from ()
+        self._pool.count_work(calls=1)
+        return self._view.best(w)
+
+    def best_of(self, images: Index, w: Float64, counts: Index) -> ImputedWindows:
+        """Return the `counts` best candidates of each image at `w`."""
+        return ImputedWindows(self.bags, images, self._view.best_of(images, w, counts), counts)
+
+
+class PoolPasses(AllWindows):
+    """Passes over all windows, which keep the positives' best windows where they are several.
+
+    Attributes
+    ----------
+    tops : ImputedWindows or None
+        These windows at the last pass.
+    """
+
+    tops: ImputedWindows | None = None
+
+    def best_of(self, images: Index, w: Float64, counts: Index) -> ImputedWindows:
+        """Return the best windows at the last pass."""
+        return super().best_of(images, w, counts) if self.tops is None else self.tops.on(self.bags)
+
+    def scored_by(self, view: CandidateView) -> "PoolPasses":
+        """Return the last pass, with candidates that score and add single windows."""
+        last = PoolPasses(cast(Bags, view))
+        last.tops = self.tops
+        return last
+
+
 class CandidateTraining(Training):
     """Training of one problem on candidates between passes."""
 
     def __init__(self, problem: LatentProblem, bags: Bags, pool: Pool):
         super().__init__(problem, bags)
         self._pool, self._full = pool, self._bags
+        self._source = self._passes = PoolPasses(self._full)
         self._first = pool.bags.offsets[:-1] + self._before
         self._view = CandidateView(pool, self._first, self._full.n_competing)
         self._counts = top_counts(self._full, self._positives, problem.top)
         self._images = np.append(self._positives, self._negatives)
         self._optional = np.empty((0, 0), dtype=np.intp)  # the best windows of sections at the last pass
         self._chosen = np.empty(0, dtype=np.intp)  # positives' windows that must be candidates after the next pass
-        self._tops: ImputedWindows | None = None  # positives' best windows at the last pass, where they are several
 
     def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
         """Return the best windows of this problem after a pass, and request the candidates that it found."""
@@ -193,16 +235,16 @@ class CandidateTraining(Training):
         self, imputed: ImputedWindows, planes: list[Plane], proximity: float, tol: float
     ) -> Generator[Float64, BestWindows, End]:
         """Return where CCCP converges on candidates."""
-        self._bags, self._on_candidates = cast(Bags, self._view), True
+        self._source = Candidates(self._pool, self._view)
         return (yield from self._descend(imputed.on(self._bags), planes, proximity, tol))
 
     def _certify(self, end: End) -> Generator[Float64, BestWindows, tuple[End, float]]:
         """Return the end with its objective over all windows, and what the new windows gain there."""
         record, w = self.history.pop(), end.solution.w
         self._chosen = np.append(self._numbers(end.imputed), self._numbers(end.following))
-        self._bags, self._on_candidates = self._full, False
+        self._source = self._passes
         self._answer, self._w = (yield from self._query(w)), w
-        self._bags = cast(Bags, self._view)
+        self._source = self._passes.scored_by(self._view)
         self._view.take(self._pool.available(self._view))
         plane = self._plane(w, self._answer, end.imputed)
         objective = objective_at(w, plane, self._problem.C)
@@ -222,26 +264,10 @@ class CandidateTraining(Training):
         at_zero = self._problem.C * max(plane.offset for plane in solution.planes)
         return allowed_gap(solution.objective, solution.dual, at_zero, self._problem.tol)
 
-    def _query(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
-        if not self._on_candidates:
-            return (yield from super()._query(w))
-        self._n_candidate_calls += 1
-        self._pool.count_work(calls=1)
-        return self._view.best(w[: self._view.dim])
-
-    def _best_windows(self) -> ImputedWindows:
-        if (self._counts == 1).all():
-            return super()._best_windows()
-        w = self._w[: self._view.dim]
-        if self._on_candidates:
-            index = self._view.best_of(self._positives, w, self._counts)
-            return ImputedWindows(self._bags, self._positives, index, self._counts)
-        tops = top_windows(self._full, self._positives, w, self._counts) if self._tops is None else self._tops
-        return tops.on(self._bags)
-
     def _take_over(self, previous: Training) -> tuple[ImputedWindows, list[Plane]]:
         if isinstance(previous, CandidateTraining):
-            self._view, self._optional, self._tops = previous._view, previous._optional, previous._tops
+            self._view, self._optional = previous._view, previous._optional
+            self._passes.tops = previous._passes.tops
         return super()._take_over(previous)
 
     def _load_candidates(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, None]:
@@ -259,9 +285,9 @@ class CandidateTraining(Training):
         """Request the bags' best windows now and before, the positives' chosen ones, and the best of sections."""
         needed = [self._first[self._images] + best[self._images], self._view.best_once, self._chosen]
         if (self._counts > 1).any():
-            self._tops = top_windows(self._full, self._positives, w, self._counts)
+            self._passes.tops = top_windows(self._full, self._positives, w, self._counts)
             self._pool.count_work(read_rows=int(np.diff(self._full.offsets)[self._positives].sum()))
-            needed.append(self._numbers(self._tops))
+            needed.append(self._numbers(self._passes.tops))
         self._pool.request(self._view, WindowRequest(np.concatenate(needed), self._optional))
 
     def _numbers(self, imputed: ImputedWindows) -> Index:
