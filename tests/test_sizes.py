@@ -38,10 +38,8 @@ def test_no_folder_holds_more_than_16_files(room):
 
 PARAMETERS = 7
 CONFIGURED = {"DirectLoss", "PooledNetwork"}  # what a user configures once
-PUBLIC = {  # public names whose further parameters have names and defaults
-    "Bags.open", "propose", "refine", "rank_hinge_loss", "cutting_plane", "top_push",
-    "_rank_loss",  # torch's operator, which takes no objects
-}  # fmt: skip
+PUBLIC = {"Bags.open", "propose", "refine", "rank_hinge_loss", "cutting_plane", "top_push"}
+"""Public names whose further parameters have names and defaults."""
 
 
 def is_kernel(node):

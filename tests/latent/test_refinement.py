@@ -143,7 +143,7 @@ def test_windows_apart_may_hold_another_object():
     _, strict = refined(windows, y, boxes, chosen)
     around = boxes.copy()
     around[6:9, 0] -= 8  # the windows of position 2 now overlap those of position 1 a little
-    _, open_ = refined(windows, y, around, chosen, neg_min_iou=0.05)
+    _, open_ = refined(windows, y, around, chosen, limits=OverlapLimits(neg_min_iou=0.05))
     strong = windows[y > 0, 9:12].mean(axis=(0, 1))
     assert open_.coef @ strong > strict.coef @ strong
 

@@ -30,7 +30,6 @@ SLOTS = 8
 _PAIRS = 32  # bags that a program of the second kernel settles for one weight vector
 _LAUNCHES = Lock()  # threads launch one after the other: compilation, and the interpreter, know no others
 _MEAN_FEATURES = 256  # of a program that adds windows
-_LANES = tl.constexpr(32)  # in which float64 sums are made, as in bags.h
 
 
 class Tiling(NamedTuple):
@@ -377,14 +376,15 @@ def float64_scores(
     rows: tl.tensor, weights: tl.tensor, active: tl.tensor, DIM: tl.constexpr, PAIRS: tl.constexpr
 ) -> tl.tensor:
     """Return the products of rows with one weight vector, every sum rounded as in `lapsvm_dot64` of bags.h."""
-    lane = tl.arange(0, _LANES)
-    sums, total = tl.zeros([PAIRS, _LANES], tl.float64), tl.zeros([PAIRS], tl.float64)
-    for step in range(0, DIM - DIM % _LANES, _LANES):
+    LANES: tl.constexpr = 32  # in which sums are made, as in bags.h
+    lane = tl.arange(0, LANES)
+    sums, total = tl.zeros([PAIRS, LANES], tl.float64), tl.zeros([PAIRS], tl.float64)
+    for step in range(0, DIM - DIM % LANES, LANES):
         values = tl.load(rows[:, None] + (step + lane)[None, :], mask=active[:, None], other=0.0)
         sums += values.to(tl.float32).to(tl.float64) * tl.load(weights + step + lane)[None, :]
-    for number in range(_LANES):  # adds zeros and one number, which is exact
+    for number in range(LANES):  # adds zeros and one number, which is exact
         total += tl.sum(tl.where(lane[None, :] == number, sums, 0.0), 1)
-    for step in range(DIM - DIM % _LANES, DIM):
+    for step in range(DIM - DIM % LANES, DIM):
         values = tl.load(rows + step, mask=active, other=0.0)
         total += values.to(tl.float32).to(tl.float64) * tl.load(weights + step)
     return total
