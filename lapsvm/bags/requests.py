@@ -176,7 +176,7 @@ class Means(PassQuery):
     on_devices = True
 
     def on_device(self, device: DeviceShare) -> DeviceWork:
-        """Return the means of a device; chunks that lie elsewhere are added up by the processor."""
+        """Return the means of a device; the processor adds up the other chunks."""
         return DeviceWork(device.means, None)
 
     def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
