@@ -15,6 +15,7 @@ from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.bfloat16 import as_float32
 from lapsvm.detection import AlarmThreshold, Calibration, Detected, Detector, Predictor, ScoredPicture, Shown
+from lapsvm.evaluation import image_auroc, image_average_precision
 from lapsvm.features import open_shards
 from lapsvm.inspection import whole_pictures as second
 from lapsvm.inspection.threshold_file import signed
@@ -111,7 +112,13 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
     figures = json.loads(result.out)["figures"]
     assert "pictures" not in figures
     for name, rules in (("verdicts", whole), ("best_windows", alone)):
-        assert figures["any_class"][name] == {key: one.any_class() for key, one in sets(stored, rules).items()}
+        assert figures["any_class"][name] == {
+            key: {
+                "image_ap": image_average_precision(one.best, one.any_shown),
+                "image_auroc": image_auroc(one.best, one.any_shown),
+            }
+            for key, one in sets(stored, rules).items()
+        }
     said = command("threshold", "--out", run).out
     assert f"count beside best windows for {', '.join(whole.fitted)}" in said
     for name, rows in figures["any_class"].items():
