@@ -17,8 +17,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lapsvm.annotations.coco import NO_CATEGORY, CocoFile, fault_sentence, read_coco
 from lapsvm.catalog import ImageRecord, truth_by_class
-from lapsvm.coco_files import NO_CATEGORY, CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import is_named
 from lapsvm.ground_truth import ObjectRow, TruthByClass
@@ -124,7 +124,7 @@ class CocoDataset:
         return truth
 
     def unusable_boxes(self, set_name: str) -> str:
-        """Return what is not taken from the annotations of a set, as the end of a sentence, or ""."""
+        """Return the annotations of a set that are left out, as the end of a sentence, or ""."""
         file = self._file(set_name)
         if not file.without_category:
             return fault_sentence(file)
@@ -228,7 +228,7 @@ def _picture_names(file: CocoFile) -> dict[Hashable, str]:
 
 
 def _labels(file: CocoFile) -> tuple[dict[Hashable, set[str]], dict[Hashable, set[str]]]:
-    """Return image id -> names of categories of which it has objects, and of those of which it has crowd regions."""
+    """Return image id -> names of categories with objects in it, and image id -> those with crowd regions."""
     positive, crowd = defaultdict[Hashable, set[str]](set), defaultdict[Hashable, set[str]](set)
     for annotation in file.annotations:
         labels = crowd if annotation.is_crowd else positive

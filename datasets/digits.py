@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lapsvm.annotations.voc import VocObject
 from lapsvm.arrays import Array, Float32, check_count
 from lapsvm.errors import SettingsError
 from lapsvm.files import new_folder
 from lapsvm.texts.reading import read_toml
-from lapsvm.voc_files import VocObject
 
 from . import digits_scene as scene
 from .voc import VocDataset, open_voc

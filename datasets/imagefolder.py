@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from lapsvm.annotations.coco import corners_of_bbox
 from lapsvm.box_faults import NOT_NUMBERS, ROTATED, is_rotated
 from lapsvm.catalog import truth_by_class
-from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
 from lapsvm.files import is_named
 from lapsvm.ground_truth import ObjectRow, TruthByClass

@@ -103,7 +103,7 @@ def count_ignored(root: Path) -> dict[str, int]:
 
 
 def ignored_note(root: Path) -> str:
-    """Return what a folder of sets or classes holds in place of pictures, as the end of a sentence; "" for nothing."""
+    """Return the content of a folder without pictures, as the end of a sentence; "" for nothing."""
     counts = count_ignored(root)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in list(counts.items())[:3])
     advice = f"; {HEIC_ADVICE}" if counts.keys() & set(HEIC) else ""

@@ -135,7 +135,7 @@ def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, set[str]]]:
 
 
 def _remembered(rows: Iterator[_Row], labels: Mapping[str, set[str]]) -> Iterator[_Row]:
-    """Yield rows, and add their labels to those of their pictures."""
+    """Yield rows, and add their labels to their pictures' labels."""
     for row in rows:
         labels[row.image].update({row.label} - {""})
         yield row

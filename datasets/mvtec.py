@@ -201,7 +201,7 @@ def split_folders(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def _place(row: Row) -> bytes:
-    """Return what orders the pictures of a folder: a hash of the path, whatever the form of its accents."""
+    """Return the sort key of a picture in its folder: a hash of the path, whatever the form of its accents."""
     name = composed(row[0]).encode("utf-8", "surrogateescape")
     return blake2b(name, key=_SEED).digest()
 

@@ -30,7 +30,7 @@ _UNSAFE = re.compile(r"[\s%\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def order_sets(names: Iterable[str]) -> tuple[str, ...]:
-    """Return set names in a fixed order: those of SET_NAMES first, then the others by name."""
+    """Return set names in a fixed order: first SET_NAMES, then the others by name."""
     distinct = set(names)
     return (*(name for name in SET_NAMES if name in distinct), *sorted(distinct.difference(SET_NAMES)))
 

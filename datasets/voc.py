@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lapsvm.annotations.voc import read_voc_file
 from lapsvm.catalog import ImageRecord, truth_by_class
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
 from lapsvm.ground_truth import PARTS, TruthByClass
@@ -20,7 +21,6 @@ from lapsvm.names.kinds import is_picture_name, is_system_name, picture_rank, wi
 from lapsvm.names.matching import FilesOnDisk, NameIndex, composed
 from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_text
-from lapsvm.voc_files import read_voc_file
 
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lapsvm.annotations.voc import VocObject
 from lapsvm.catalog import Pixels
-from lapsvm.voc_files import VocObject
 
 JPEG_QUALITY = 90
 

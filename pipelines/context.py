@@ -20,12 +20,12 @@ from lapsvm.errors import ShardError, StageError
 from lapsvm.features import Extractor, ShardSet, open_shards, read_shard, shard_paths
 from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.settings import IMPORTED
+from lapsvm.texts.sentences import counted
 
 from .run.dataset import RunData, label_vector, moved, open_run_data
 from .run.folder import RunFolder, Timing
 from .run.groups import picture_groups
 from .run.progress import Reporter
-from .settings.limits import counted
 from .settings.settings import Settings
 from .verdicts.counting import denial, labels_after, of_no_class, of_other_pictures, usable_verdicts
 from .verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts

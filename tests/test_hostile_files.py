@@ -15,6 +15,7 @@ from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
 from PIL import ExifTags, Image
 
+from lapsvm.annotations.voc import read_objects
 from lapsvm.catalog import MAX_PIXELS, MAX_SIDE, check_image, read_image
 from lapsvm.detection import Detector
 from lapsvm.errors import (
@@ -33,7 +34,6 @@ from lapsvm.files import LARGEST, check_regular, is_named, open_regular, read_re
 from lapsvm.model_files import stored_format
 from lapsvm.objectness import open_objectness
 from lapsvm.pictures import reading
-from lapsvm.voc_files import read_objects
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
+from lapsvm.pipelines.annotations.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.cli.study import print_table
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.products.held_out import read_held_out
-from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.verdicts.right_boxes import score_evidence, share_interval
 from numpy.typing import NDArray
 

@@ -31,8 +31,8 @@ from lapsvm.datasets.voc_writer import annotation
 from lapsvm.pipelines.cli.study import Given, Into, print_table, study_command
 from PIL import Image
 
+from lapsvm.annotations.voc import VocObject
 from lapsvm.errors import StageError
-from lapsvm.voc_files import VocObject
 
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",

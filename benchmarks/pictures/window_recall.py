@@ -17,10 +17,10 @@ import cv2
 import numpy as np
 from lapsvm.pipelines.cli.study import Cell, Given, Into, print_table, study_command
 
+from lapsvm.annotations.voc import read_objects
 from lapsvm.boxes import from_voc, iou
 from lapsvm.catalog import read_image
 from lapsvm.errors import ImageError
-from lapsvm.voc_files import read_objects
 from lapsvm.windows import propose
 from lapsvm.windows.proposals import enlarged_boxes, reduced
 

@@ -19,7 +19,7 @@ import numpy as np
 from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
 from lapsvm.pipelines.cli.study import Given, study_command
 
-from lapsvm.voc_files import VocObject
+from lapsvm.annotations.voc import VocObject
 
 KINDS = ("scratch", "spot", "chip")
 SETS = ("trainval", "test")

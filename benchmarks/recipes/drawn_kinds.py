@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from drawn_defects import Floats, drawing, write_sets
 
-from lapsvm.voc_files import VocObject
+from lapsvm.annotations.voc import VocObject
 
 KINDS = ("one", "two", "three", "four", "five", "six")
 DOTS = {

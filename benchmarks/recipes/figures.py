@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from lapsvm.pipelines.annotations.known_boxes import BoxSource
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.figures.evaluation import evaluate_set
 from lapsvm.pipelines.figures.held_out import Unseen
-from lapsvm.pipelines.results.known_boxes import BoxSource
 
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc, pointing

@@ -26,11 +26,11 @@ from statistics import fmean
 from typing import Annotated, Any
 
 import numpy as np
+from lapsvm.pipelines.annotations.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.cli.parsing import split_names
 from lapsvm.pipelines.cli.study import Cell, Given, print_table, study_command
 from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.products.held_out import read_held_out
-from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.review.session import ReviewSession, random_order
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter

@@ -239,7 +239,7 @@ def unscaled_weights(detectors: Sequence[Detector]) -> Float64:
 
 
 def _doubles(features: Array) -> Float64:
-    """Return features as float64; NumPy itself widens halves one at a time."""
+    """Return features as float64; NumPy itself widens float16 one at a time."""
     return (as_float32(features) if features.dtype == np.float16 else features).astype(np.float64)
 
 

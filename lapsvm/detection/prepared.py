@@ -96,7 +96,7 @@ def _seen_boxes(boxes: Array, pixels: Pixels, seen: Pixels) -> Array:
 def propose_and_prepare(
     pixels: Pixels, propose: Callable[[], Array], max_side: int, extractor: Extractor, threads: int
 ) -> PreparedWindows:
-    """Return what `prepare_windows` returns for the windows of `propose`, made while the extractor's parts see it."""
+    """Return the prepared windows of `propose`, proposed while the extractor's parts see the picture."""
     if threads == 1:
         return prepare_windows(pixels, propose(), max_side, extractor)
     seen = reduced(pixels, max_side)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lapsvm.annotations.coco import CocoAnnotation, CocoFile, CocoResult
 from lapsvm.arrays import Array, Float64
 from lapsvm.boxes import areas
 from lapsvm.catalog import GroundTruth
-from lapsvm.coco_files import CocoAnnotation, CocoFile, CocoResult
 from lapsvm.errors import import_optional
 from lapsvm.evaluation.boxes.matching import truth_of
 from lapsvm.evaluation.detections import Detections

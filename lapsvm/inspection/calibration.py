@@ -222,7 +222,7 @@ def _labelled(scores: ArrayLike, y: ArrayLike, fold: ArrayLike | None) -> tuple[
 
 
 def _fitted(scores: Float64, shows: Any) -> tuple[float, float]:
-    """Return slope and offset, those of a constant map if the slope would be negative; `shows` (n,) bool."""
+    """Return slope and offset, of a constant map if the slope would be negative; `shows` (n,) bool."""
     positives, negatives = int(shows.sum()), int((~shows).sum())
     if not (positives and negatives):
         raise OneClassError(f"calibration needs pictures with and without the class, got {len(shows)} of one kind.")

@@ -85,7 +85,7 @@ class PictureModel:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return what `as_json` wrote; KeyError, TypeError, ValueError or InputError if it is something else."""
+        """Return the model of `as_json`; KeyError, TypeError, ValueError or InputError if it is something else."""
         coef = np.frombuffer(b64decode(content["coef"], validate=True), _STORED)
         return cls(float(content["slope"]), float(content["offset"]), coef.astype(np.float64))
 
@@ -175,7 +175,7 @@ def _classifier(features: Float64, shows: Flags) -> tuple[Float64, float]:
 
 @dataclass(frozen=True, eq=False)
 class _Pictures:
-    """Pictures with their best windows' scores, those of whole pictures, labels, parts of a group, and folds, (n,)."""
+    """Pictures: scores of best windows and of whole pictures, labels, shares of a group, and folds, (n,)."""
 
     best: Float64
     picture_scores: Float64

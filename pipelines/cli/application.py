@@ -20,8 +20,8 @@ from typing import Any
 import click
 
 from lapsvm.errors import LapsvmError
+from lapsvm.texts.sentences import one_line
 
-from ..settings.limits import one_line
 from .flags import with_flags
 from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, Farewell, leave
 

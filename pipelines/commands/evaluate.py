@@ -46,7 +46,7 @@ USAGE = "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco
                              "evaluation.json by default.", rule=SHARE_ABOVE_0)),
 )  # fmt: skip
 def evaluate(options: dict[str, Any]) -> Outcome:
-    """Stage 5: the figures of a run; or those of any result files against any ground truth, with intervals.
+    """Stage 5: the figures of a run; or of any result files against any ground truth, with intervals.
 
     Three forms: lapsvm evaluate --out RUN, lapsvm evaluate --root VOCDIR --results DIR, lapsvm evaluate --coco FILE
     --results FILE.
@@ -60,7 +60,7 @@ def evaluate(options: dict[str, Any]) -> Outcome:
 
 
 def _chosen_form(options: Mapping[str, Any]) -> str:
-    """Return which form of the command the options give; OptionError for none, or a mixture."""
+    """Return the form of the command that the options give; OptionError for none, or a mixture."""
     sources = [option for option in options_of("evaluate") if option.panel != "Machine"]
     given = [option for option in sources if options[option.name] is not None]
     form = next((form for form in FORMS if any(option.flag == form for option in given)), None)

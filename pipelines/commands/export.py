@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lapsvm.annotations.table import FORMATS
 from lapsvm.errors import OptionError
 
 from ..cli.answer import Outcome
@@ -12,6 +13,7 @@ from ..settings.option import REQUIRED, Option
 from ..settings.options import RUN_FOLDER, panel
 
 _OF_ANNOTATIONS = ("threshold", "per_class", "labelled_only", "copy")
+_WITH_PICTURES = [name for name, kind in FORMATS.items() if kind.with_pictures]
 _OF_ONNX = ("inputs", "precision", "no_comparison")
 
 
@@ -20,12 +22,13 @@ _OF_ONNX = ("inputs", "precision", "no_comparison")
     RUN_FOLDER,
     Option("to", "--to", Path, "The folder to write, empty or not there; a new file *.onnx for onnx.",
            default=REQUIRED),
-    Option("format_name", "--format", str, "coco, yolo, voc, label-studio, cvat or onnx.", default=REQUIRED),
+    Option("format_name", "--format", str, f"{', '.join(FORMATS)} or onnx.", default=REQUIRED),
     Option("set_name", "--set", str, "The set; by default the test set, or the training set without one."),
     Option("threshold", "--threshold", float, "The least probability of a box."),
     Option("per_class", "--per-class", int, "The number of best boxes of each class."),
     Option("labelled_only", "--labelled-only", bool, "Only classes that the picture is labelled with.", default=False),
-    Option("copy", "--copy", bool, "Copy the pictures (yolo, voc); otherwise link them.", default=False),
+    Option("copy", "--copy", bool, f"Copy the pictures ({', '.join(_WITH_PICTURES)}); otherwise link them.",
+           default=False),
     Option("inputs", "--inputs", str, "What the file of onnx takes: picture (the default), or all, which are windows "
            "and thresholds too.", rule=("picture", "all")),
     Option("precision", "--precision", str, "How the network in the file of onnx computes: float32 (the default) or "

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from lapsvm.annotations.coco import CROWD, fault_sentence, read_coco, read_coco_results
+from lapsvm.annotations.voc import read_objects
 from lapsvm.catalog import GroundTruth, open_dataset
-from lapsvm.coco_files import CROWD, fault_sentence, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, StageError
 from lapsvm.evaluation import (
     Detections,
@@ -22,7 +23,6 @@ from lapsvm.evaluation import (
 from lapsvm.evaluation.measures import Pictures
 from lapsvm.evaluation.tables import Table
 from lapsvm.ground_truth import TruthByClass
-from lapsvm.voc_files import read_objects
 
 from ..compare.differences import measure_table, shared_measures
 from ..figures.compute import voc_figures

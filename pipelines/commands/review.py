@@ -92,11 +92,10 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
 
 def _is_export(path: Path) -> bool:
     """Return whether a path is a folder or file of another program; a file of verdicts may have any name."""
-    from ..review.mended.yolo_files import LISTS
+    from ..review.mended_files import named_format
     from ..verdicts.verdict import read_verdicts
 
-    is_named_so = path.suffix.lower() in (".json", ".xml", ".yaml", ".yml") or path.name in LISTS
-    return path.is_dir() or (is_named_so and not read_verdicts(path).by_class)
+    return path.is_dir() or (named_format(path) is not None and not read_verdicts(path).by_class)
 
 
 def _training(context: "RunContext") -> tuple[str, ...]:
@@ -106,7 +105,7 @@ def _training(context: "RunContext") -> tuple[str, ...]:
 
 def _merge_export(path: Path, context: "RunContext", *, accept_unchanged: bool) -> "list[Verdict]":
     """Take what a person changed in an export, say what says nothing, and return the verdicts that are new."""
-    from ..review.mended.verdicts import MendedExport, unseen_pictures
+    from ..review.mended_export import MendedExport, unseen_pictures
     from ..verdicts.verdict import add_verdicts
 
     shards = context.shards(context.train_set)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from lapsvm.arrays import Index
     from lapsvm.detection import Detector
     from lapsvm.evaluation.figures import Row
-    from lapsvm.inspection.probabilities import PictureProbabilities
     from lapsvm.inspection.promises import Promise
     from lapsvm.inspection.threshold import AlarmThreshold
+
+    from ..inspection.probabilities import PictureProbabilities
 
     BySet = Mapping[str, Mapping[str, Row]]  # rule of the decision -> set -> measure -> figure
 

@@ -19,11 +19,11 @@ from lapsvm.evaluation.intervals import LEVEL
 from lapsvm.evaluation.measures import Pictures
 from lapsvm.files import write_atomically
 
+from ..annotations.known_boxes import BoxSource, known_boxes
 from ..cli.answer import Outcome
 from ..context import StoredRun, Workspace, open_stored
 from ..figures.compute import set_figures
 from ..figures.evaluation import evaluate_set
-from ..results.known_boxes import BoxSource, known_boxes
 from ..run.dataset import moved
 from ..run.folder import RunFolder
 from ..run.ownership import check_outside, table_files

@@ -17,9 +17,9 @@ from lapsvm.evaluation import (
     pointing,
 )
 
+from ..annotations.known_boxes import BoxSource, Truth, known_boxes
 from ..context import StoredRun
 from ..products.detections import read_detections
-from ..results.known_boxes import BoxSource, Truth, known_boxes
 from ..run.dataset import has_pictures_of_no_class
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"

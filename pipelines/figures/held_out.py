@@ -7,13 +7,14 @@ from lapsvm.detection import Reliability
 from lapsvm.evaluation import Draws, Figures, MeasuredClass, Ranking
 from lapsvm.evaluation.measured import HeldOutClass
 from lapsvm.evaluation.measures import Pictures
-from lapsvm.inspection.probabilities import PictureProbabilities, best_windows, held_out_probabilities
 from lapsvm.report.next_steps import is_weak
 
+from ..annotations.known_boxes import Truth
 from ..context import StoredRun
+from ..inspection.probabilities import PictureProbabilities
+from ..inspection.whole_pictures import PictureRules
 from ..products.held_out import HeldOut, read_held_out
 from ..products.models import available_detectors
-from ..results.known_boxes import Truth
 from ..run.dataset import has_pictures_of_no_class
 from .compute import RIGHT
 
@@ -43,7 +44,7 @@ class Unseen:
         reliability = {name: one.calibration.reliability for name, one in detectors.items() if one.calibration}
         has_none = has_pictures_of_no_class(data, stored.train_set)
         is_whole = held_out.keys() == detectors.keys() == set(data.classes)
-        pictures = held_out_probabilities(held_out, best_windows(detectors)) if is_whole and has_none else None
+        pictures = PictureRules(detectors, held_out).of_held_out() if is_whole and has_none else None
         return cls(held_out, reliability, has_none, pictures)
 
     @property

@@ -13,9 +13,9 @@ from lapsvm.detection import Detector
 from lapsvm.evaluation import ClassHits, ClassResult, Detections
 from lapsvm.report import Example
 
+from ..annotations.known_boxes import Truth
 from ..fitting.standing_out import counts, recorded
 from ..products.held_out import HeldOut
-from ..results.known_boxes import Truth
 from .evaluation import SetEvaluation
 from .maps.objectness_maps import ObjectnessMaps
 from .maps.stored_maps import StoredMaps

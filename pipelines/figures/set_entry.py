@@ -20,9 +20,9 @@ from lapsvm.evaluation import (
 )
 from lapsvm.evaluation.measures import Pictures
 from lapsvm.features import ShardSet
-from lapsvm.inspection.probabilities import best_windows, set_probabilities
 
 from ..context import StoredRun
+from ..inspection.whole_pictures import PictureRules
 from ..products.models import available_detectors
 from ..run.checked_files import read_json
 from .compute import complete_figures, set_figures
@@ -95,7 +95,7 @@ def _any_class(
     have_all = set(detectors) == set(evaluation.detections)
     if not evaluation.has_none or not have_all or any(one.calibration is None for one in detectors.values()):
         return None
-    pictures = set_probabilities(evaluation.detections, evaluation.records.values(), best_windows(detectors))
+    pictures = PictureRules(detectors, {}).of_set(evaluation.detections, evaluation.records.values())
     measured = None if pictures is None else pictures.measured
     return measured if measured is None or maps is None or maps.any_class is None else maps.any_class.measured(measured)
 

@@ -12,7 +12,6 @@ from lapsvm.detection.scoring import scoring_difference, threshold_fits
 from lapsvm.errors import ModelFileError, OptionError, StageError
 from lapsvm.evaluation import Detections
 from lapsvm.inspection.decision import OK
-from lapsvm.inspection.probabilities import PictureProbabilities
 from lapsvm.inspection.threshold import AlarmThreshold
 
 from ..context import StoredRun
@@ -23,6 +22,7 @@ from ..run.dataset import has_pictures_of_no_class, positive_pictures
 from ..run.folder import RunFolder
 from ..run.groups import n_groups
 from ..run.progress import Reporter
+from .probabilities import PictureProbabilities
 from .whole_pictures import HELD_OUT, TESTED
 
 USUAL_SHARE = 0.05

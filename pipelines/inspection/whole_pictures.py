@@ -12,7 +12,6 @@ from lapsvm.detection import Detector
 from lapsvm.evaluation import Detections
 from lapsvm.features import ShardSet
 from lapsvm.features.projection import load_projection
-from lapsvm.inspection.probabilities import PictureProbabilities, held_out_probabilities, set_probabilities
 from lapsvm.inspection.whole_pictures import FittedPictures, PictureModel, fit_picture_model
 
 from ..context import StoredRun
@@ -20,6 +19,7 @@ from ..products.held_out import HeldOut
 from ..products.shards import finished_shards
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
+from .probabilities import PictureProbabilities
 
 HELD_OUT, TESTED = "held_out", "tested"
 """The held-out training pictures, on which thresholds are chosen, and the pictures of the test set."""
@@ -53,20 +53,37 @@ class PictureRules:
         model = self.fitted[name].model
         return model.probability(scores, _rows(self.means, ids) @ model.coef)
 
-    def held_out_probability(self, name: str, ids: Sequence[str], scores: Float64) -> Float64 | None:
+    def _held_out_probability(self, name: str, ids: Sequence[str], scores: Float64) -> Float64 | None:
         """Return the held-out probability of a class in some pictures, from the scores of their best windows."""
         if name not in self.fitted:
             return self.detectors[name].probability(scores)
         known = dict(zip(self.held_out[name].ids, self.fitted[name].held_out, strict=True))
         return np.array([known[image_id] for image_id in ids])
 
+    def of_held_out(self) -> PictureProbabilities:
+        """Return the held-out probabilities of the pictures that all classes have in a fold."""
+        scores = {
+            name: dict(zip(known.ids, known.score.tolist(), strict=True)) for name, known in self.held_out.items()
+        }
+        labels = {name: dict(zip(known.ids, known.y.tolist(), strict=True)) for name, known in self.held_out.items()}
+        return PictureProbabilities.joined(next(iter(scores.values())), scores, labels, self._held_out_probability)
+
+    def of_set(
+        self, detections: Mapping[str, Detections], records: Iterable[ImageRecord]
+    ) -> PictureProbabilities | None:
+        """Return the probabilities of the pictures with detections of every class; None without such a picture."""
+        scores = {name: detections[name].best_scores() for name in self.detectors}
+        labels = {record.id: record.labels for record in records}
+        shown = {name: {image_id: of.get(name, 0) for image_id, of in labels.items()} for name in scores}
+        known = PictureProbabilities.joined(labels, scores, shown, self.probability)
+        return known if known.ids else None
+
     def sets(
         self, detections: Mapping[str, Detections] | None, records: Iterable[ImageRecord]
     ) -> dict[str, PictureProbabilities]:
         """Return the probabilities of held-out training pictures, and of the test set if it has detections."""
-        sets = {HELD_OUT: held_out_probabilities(self.held_out, self.held_out_probability)}
-        tested = detections and set_probabilities(detections, records, self.probability)
-        return {**sets, TESTED: tested} if tested else sets
+        tested = detections and self.of_set(detections, records)
+        return {HELD_OUT: self.of_held_out(), **({TESTED: tested} if tested else {})}
 
     def stored(self, run: RunFolder) -> dict[str, PictureModel]:
         """Return class -> its model, of the features before a projection, which prediction computes."""

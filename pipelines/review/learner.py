@@ -107,7 +107,7 @@ class Learner:
         self.refinement.prepare(self._told(name, verdicts))
 
     def learn(self, name: str, verdicts: Mapping[str, Verdict]) -> Learned:
-        """Return what a class learns from its verdicts, without "skip"."""
+        """Refine a class with its verdicts, without "skip", and return its models."""
         task = self._told(name, verdicts)
         return self._learned(task, self.refinement.fit(task).chains)
 

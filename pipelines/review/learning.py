@@ -145,7 +145,7 @@ class Learning:
                 self._worker.ask(index, partial(self._prepare, index, verdicts))
 
     def state(self, index: int) -> dict[str, Any]:
-        """Return what the page says of a class.
+        """Return the page's sentence on a class.
 
         Returns
         -------

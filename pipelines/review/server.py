@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a session's function returns; its expected failures are refusals."""
+    """Return the answer of a session's function; its expected failures are refusals."""
     try:
         return function(*arguments)
     except LookupError:

@@ -132,7 +132,7 @@ class ReviewSession:
         return review, *self.candidates(review, row, version)
 
     def candidates(self, review: ClassReview, row: int, version: int = -1) -> tuple[list[list[float]], tuple[int, int]]:
-        """Return the boxes to choose from in a picture, by default those of now, and its height and width."""
+        """Return the boxes to choose from in a picture, by default the present ones, and its height and width."""
         models, picture = review.models[version], self.shards.picture(self.ids[row])
         boxes = np.array(picture.boxes, dtype=np.float64)
         smoothed = smooth_scores(boxes, models.detector.score(picture.features))
@@ -205,7 +205,7 @@ class ReviewSession:
 
 
 def _answered(said: Verdict | None) -> dict[str, Any]:
-    """Return what was said of a picture, as the page takes it."""
+    """Return the verdict on a picture, as the page takes it."""
     return {"verdict": said and said.verdict, "boxes": [list(box) for box in said.boxes] if said else []}
 
 

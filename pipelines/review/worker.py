@@ -31,7 +31,7 @@ class Worker:
         self.reporter: Reporter = _StoppableReporter(self._stopping)
 
     def ask(self, key: Hashable, job: Callable[[], None]) -> None:
-        """Do a job after those of other keys that wait; it handles its own errors."""
+        """Do a job after waiting jobs of other keys; it handles its own errors."""
         with self._new:
             self._jobs[key] = job
             if self._thread.ident is None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lapsvm.catalog import Dataset, ImageRecord, PresentClasses, open_dataset
 from lapsvm.errors import LabelsError, MissingError, OneClassError, OptionError
+from lapsvm.texts.sentences import listed
 
-from ..settings.limits import listed
 from ..settings.settings import DataSettings, Settings
 
 Labels = NDArray[np.int8]

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from lapsvm.errors import OptionError
 from lapsvm.settings import MAX_NUMBER, Range, Rule
+from lapsvm.texts.sentences import shown
 
-from .limits import shown
 from .settings import Settings
 
 REQUIRED: Any = object()

@@ -39,8 +39,9 @@ from lapsvm.settings import (
     setting,
 )
 from lapsvm.texts.reading import read_toml
+from lapsvm.texts.sentences import shown
 
-from .limits import MAX_SEED, MAX_SIZE, shown
+from .limits import MAX_SEED, MAX_SIZE
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
 DTYPES = ("float16", "float32", "bfloat16")

@@ -6,13 +6,13 @@ from typing import Any
 from lapsvm.evaluation import Figures, read_figures, write_json
 from lapsvm.evaluation.measures import MEANING, Pictures
 
+from ..annotations.known_boxes import BoxSource
 from ..context import RunContext
 from ..figures.evaluation import SetEvaluation, evaluate_set
 from ..figures.held_out import Unseen
 from ..figures.right_boxes import reviewed_classes, verified_classes, verified_sentences, verified_table
 from ..figures.set_entry import set_entry
 from ..figures.tables import print_figures, print_thresholds
-from ..results.known_boxes import BoxSource
 
 
 def run(context: RunContext) -> None:

@@ -17,10 +17,10 @@ from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 from lapsvm.files import write_atomically
 
+from ..annotations.known_boxes import BoxSource, check_boxes
 from ..cli.answer import Outcome, is_wanted
 from ..cli.parsing import chosen_metrics, named_extractors, thread_count
 from ..context import RunContext
-from ..results.known_boxes import BoxSource, check_boxes
 from ..run.folder import RunFolder
 from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from lapsvm.ground_truth import Size
+from lapsvm.texts.sentences import counted, listed
 
 from ..run.dataset import Labels
-from ..settings.limits import counted, listed
 from ..settings.settings import TrainSettings
 from .verdict import Verdict, VerdictLog
 

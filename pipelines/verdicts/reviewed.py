@@ -10,9 +10,9 @@ from lapsvm.boxes import as_boxes, iou
 from lapsvm.features import ShardSet
 from lapsvm.ground_truth import Size
 from lapsvm.latent import KnownBoxes
+from lapsvm.texts.sentences import counted
 
 from ..run.dataset import Labels, content_hash
-from ..settings.limits import counted
 from .counting import decided, labels_after, of_other_pictures, usable_verdicts
 from .verdict import Verdict, VerdictLog
 

@@ -107,7 +107,7 @@ def share_interval(right: int, of: int, among: int, scores: ScoreEvidence = NO_E
 
 
 def score_evidence(right: NDArray[np.bool_], drawn: Index, score: Float64) -> ScoreEvidence:
-    """Return what the scores of all pictures say beside the verdicts on those that were drawn.
+    """Return the estimate from the scores of all pictures and the verdicts on drawn ones.
 
     The regression estimator of samples (W. G. Cochran, Sampling Techniques, 1977, chapter 7) of verdicts on the ranks
     of scores. What is explained is adjusted R^2 (M. Ezekiel, Methods of Correlation Analysis, 1930), and the slope is

@@ -22,9 +22,9 @@ from lapsvm.files import NOT_PARSED, is_named, open_flags, open_regular, sync, u
 from lapsvm.ground_truth import Size
 from lapsvm.texts.agreement import agreed, distinct
 from lapsvm.texts.reading import read_text
+from lapsvm.texts.sentences import listed, shown
 
 from ..run.folder import RunFolder
-from ..settings.limits import listed, shown
 
 VERDICTS = ("boxes", "none", "absent", "skip")
 ORDERS = ("random", "next")
@@ -83,7 +83,7 @@ class Verdict:
         return self.pixels in ("", pixel_hash)
 
     def fault(self, size: Size | None) -> str:
-        """Return what is wrong with its true or rejected boxes in a picture of this width and height; "" if nothing."""
+        """Return the fault of its true or rejected boxes in a picture of this width and height; "" without one."""
         return next(filter(None, box_faults(self.boxes or self.rejected, size)), "")
 
     def says_as(self, other: Self) -> bool:
@@ -184,7 +184,7 @@ def read_verdicts(path: Path) -> VerdictLog:
 
 
 def _json(line: bytes) -> object:
-    """Return what a line says; a text that is no JSON as it is, to be refused with the rule."""
+    """Return the content of a line; a text that is no JSON as it is, to be refused with the rule."""
     try:
         return json.loads(line)
     except NOT_PARSED:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lapsvm.annotations.coco import NO_CATEGORY, read_coco, read_coco_results
 from lapsvm.box_faults import EMPTY, NO_BOX, NOT_NUMBERS
 from lapsvm.catalog import open_dataset
-from lapsvm.coco_files import NO_CATEGORY, read_coco, read_coco_results
 from lapsvm.errors import AnnotationError, DataError, LabelsError, MissingError, OptionError, ResultsError
 from lapsvm.ground_truth import PICTURES_TWICE, TWICE
 

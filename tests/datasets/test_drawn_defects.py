@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lapsvm.annotations.voc import read_objects
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import open_dataset
-from lapsvm.voc_files import read_objects
 
 RECIPES = Path(__file__).parents[2] / "benchmarks" / "recipes"
 

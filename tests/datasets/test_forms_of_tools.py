@@ -6,10 +6,10 @@ from unicodedata import normalize
 import pytest
 from PIL import Image
 
+from lapsvm.annotations.coco import read_coco
+from lapsvm.annotations.voc import read_voc_file
 from lapsvm.catalog import open_dataset
-from lapsvm.coco_files import read_coco
 from lapsvm.errors import AnnotationError, LabelsError, OptionError
-from lapsvm.voc_files import read_voc_file
 
 SYSTEM = ["__MACOSX", ".ipynb_checkpoints", "@eaDir", "$RECYCLE.BIN"]
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lapsvm.pipelines.results.known_boxes import attach_boxes
+from lapsvm.pipelines.annotations.known_boxes import attach_boxes
 from PIL import Image
 
 from lapsvm.box_faults import EMPTY, NOT_NUMBERS, OTHER_SIZE, OUTSIDE, ROTATED, SHARES

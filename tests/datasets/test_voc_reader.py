@@ -5,7 +5,7 @@ import pytest
 from lapsvm.datasets import voc as reader
 from lapsvm.datasets.voc import find_lists, open_voc
 
-from lapsvm import voc_files
+from lapsvm.annotations import voc as voc_files
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import Dataset, open_dataset
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError

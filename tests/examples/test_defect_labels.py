@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.known_boxes import attach_boxes
+from lapsvm.pipelines.annotations.known_boxes import attach_boxes
 from PIL import Image
 
 from lapsvm.catalog import open_dataset

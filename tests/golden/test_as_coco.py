@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lapsvm.annotations.coco import read_coco, read_coco_results
 from lapsvm.boxes import areas
 from lapsvm.catalog import GroundTruth
-from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.evaluation import Detections, as_coco, coco_evaluation, coco_rows, evaluate_voc
 
 FOLDER = Path(__file__).parent / "coco"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.annotations.coco import read_coco, read_coco_results
 from lapsvm.evaluation import COCO_MEASURES, class_table, coco_rows
 
 FOLDER = Path(__file__).parent / "coco"

@@ -8,10 +8,10 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.settings.limits import one_line
 
 from lapsvm.names.escapes import printable
 from lapsvm.report import escape_markdown, markdown_table
+from lapsvm.texts.sentences import one_line
 
 PAGE = Path(__file__).parents[2] / "pipelines" / "review" / "page"
 NODE = shutil.which("node")

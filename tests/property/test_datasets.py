@@ -13,9 +13,9 @@ from lapsvm.datasets.voc import find_lists, open_voc
 from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
 from PIL import Image
 
+from lapsvm.annotations.voc import VocObject, read_objects
 from lapsvm.catalog import read_image
 from lapsvm.errors import AnnotationError, ImageError, LabelsError
-from lapsvm.voc_files import VocObject, read_objects
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,6}", fullmatch=True)

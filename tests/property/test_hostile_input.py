@@ -15,11 +15,12 @@ import pytest
 from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
-from lapsvm.pipelines.review.mended.formats import read_mended
+from lapsvm.pipelines.review.mended_files import read_mended
 from lapsvm.pipelines.settings.checks import check_settings
 from lapsvm.pipelines.settings.settings import Settings
 from scipy.io import savemat
 
+from lapsvm.annotations.voc import read_objects
 from lapsvm.catalog import check_image, read_picture
 from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError, ModelFileError
@@ -28,7 +29,6 @@ from lapsvm.features import PictureWindows, assemble_shard, open_external, open_
 from lapsvm.model_files import read_model, write_model
 from lapsvm.models import RankSVM, estimator_files
 from lapsvm.report import ClassSummary, Contents, RunSummary, SetSummary, render_page
-from lapsvm.voc_files import read_objects
 
 from ..pictures.deep_files import write_png, write_tiff
 

@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save
 
+from lapsvm.annotations.coco import read_coco
+from lapsvm.annotations.voc import read_voc_file
 from lapsvm.catalog import read_picture
-from lapsvm.coco_files import read_coco
 from lapsvm.errors import AnnotationError, LapsvmError, ModelFileError, ResultsError, SettingsError
 from lapsvm.evaluation.results import read_result_file
 from lapsvm.features.external.mat_files import read_mat_variables
@@ -23,7 +24,6 @@ from lapsvm.features.extractors.networks import check_self_contained
 from lapsvm.model_files import read_model
 from lapsvm.texts.contents import described, described_json
 from lapsvm.texts.reading import read_text, read_toml, read_yaml
-from lapsvm.voc_files import read_voc_file
 
 
 def zipped(name, content=b"{}" * 99):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lapsvm.coco_files import as_id
+from lapsvm.annotations.coco import as_id
 from lapsvm.errors import ExternalFileError
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
 from lapsvm.texts.reading import read_json

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from lapsvm.annotations.export import check_export, write_export
+from lapsvm.annotations.exported import AnnotatedPicture, Annotations, BoxChoice, clip_boxes
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection.export import AnnotatedPicture, Annotations, BoxChoice, check_export, clip_boxes, write_export
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import Detections
 from lapsvm.files import check_vacant
 from lapsvm.pictures.reading import seen_header
+from lapsvm.texts.sentences import counted
 
 from ...cli.answer import Outcome
 from ...context import RunContext
 from ...products.detections import read_detections, stored_probabilities
 from ...run.progress import Reporter
-from ...settings.limits import counted
 from ...shards.windows import UnusableError, anew_command
 
 

@@ -16,7 +16,7 @@ from lapsvm.errors import DataError
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.evaluation.tables import mean
 
-from ...results.known_boxes import AnnotatedBoxes, Truth
+from ...annotations.known_boxes import AnnotatedBoxes, Truth
 
 COMPARED = 40  # pictures on which the file's own windows are measured
 EQUAL = 20  # of these, pictures on which the scores of given windows must be equal

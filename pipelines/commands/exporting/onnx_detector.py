@@ -20,10 +20,10 @@ from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
 from lapsvm.windows.proposals import FINE
 
+from ...annotations.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
 from ...cli.answer import Outcome
 from ...cli.parsing import check_in_folder
 from ...context import RunContext
-from ...results.known_boxes import AnnotatedBoxes, BoxSource, known_boxes
 from ...settings.packages import check_packages
 from . import onnx_precision
 from .annotations import checked_set
@@ -144,7 +144,7 @@ def _network(predictor: Predictor, texts: Sequence[str]) -> tuple[bytes, str]:
 
 
 def _content(predictor: Predictor) -> FileContent:
-    """Return what the file computes."""
+    """Return the content that the file computes."""
     detectors, detection = predictor.detectors, predictor.detection
     thresholds = sorted({rule.nms_threshold for rule in detection})
     if len(thresholds) > 1:
@@ -156,7 +156,7 @@ def _content(predictor: Predictor) -> FileContent:
 
 
 def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]:
-    """Return what the file says of itself; no paths and times, so that the same run gives the same bytes."""
+    """Return the metadata of the file; no paths and times, so that the same run gives the same bytes."""
     weights = b"".join(detector.coef.tobytes() for detector in predictor.detectors)
     licence = "Apache-2.0" if name == KIND else "that of the network's file"
     source = f"package {PACKAGE}" if name == KIND else "the user's own file"

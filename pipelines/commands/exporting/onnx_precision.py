@@ -10,7 +10,7 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.detection.onnx_file import OnnxDetector
 
-from ...results.known_boxes import AnnotatedBoxes
+from ...annotations.known_boxes import AnnotatedBoxes
 from .onnx_comparison import Compared, Found, agreement, average_precisions
 
 FLOAT32, INT8 = "float32", "int8"

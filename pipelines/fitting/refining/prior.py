@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.errors import OptionError
+from lapsvm.texts.sentences import listed
 
-from ...settings.limits import listed
 from ...settings.settings import ObjectnessSettings
 
 STANDS_OUT = (0.1, 0.2)

@@ -6,10 +6,10 @@ from itertools import chain
 from lapsvm.arrays import Index
 from lapsvm.catalog import ImageRecord, is_plain
 from lapsvm.errors import LapsvmError
+from lapsvm.texts.sentences import counted, listed
 
 from ...run.dataset import shown_classes
 from ...run.groups import BEFORE_LAST, looks_grouped, object_names, picture_groups
-from ...settings.limits import counted, listed
 from .summary import LISTED
 
 Hashed = tuple[ImageRecord, str]

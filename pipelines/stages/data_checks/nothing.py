@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from lapsvm.catalog import CheckedPicture, ImageRecord, Nothing
 from lapsvm.errors import ImageError
+from lapsvm.texts.sentences import listed
 
-from ...settings.limits import listed
 from .summary import LISTED
 
 Checked = tuple[ImageRecord, CheckedPicture]

@@ -9,12 +9,12 @@ from pathlib import Path
 from lapsvm.catalog import CheckedPicture, ImageRecord, check_image, pixel_hash
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, ShardSet, read_header
+from lapsvm.texts.sentences import counted, listed
 
 from ...context import Workspace, stored_sizes
 from ...fitting.selection import check_folds
 from ...run.dataset import RunData, label_vector
 from ...run.progress import Reporter
-from ...settings.limits import counted, listed
 from ...settings.settings import Settings
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads

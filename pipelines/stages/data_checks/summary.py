@@ -8,10 +8,10 @@ from itertools import islice
 
 from lapsvm.catalog import HEIC_ADVICE, ImageRecord
 from lapsvm.names.kinds import HEIC, NO_CLASS, UNREAD_SUFFIXES, is_no_class_name
+from lapsvm.texts.sentences import listed
 
 from ...products.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, WITH_WORDS, RunData, count_labels, shown_classes
-from ...settings.limits import listed
 from ...settings.settings import Settings
 
 SET_NAMES = frozenset({"trainval", "train", "training", "val", "valid", "validation", "test", "testing"})

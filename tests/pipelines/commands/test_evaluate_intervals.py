@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.commands.result_files import SEED
 
-from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.annotations.coco import read_coco, read_coco_results
 from lapsvm.evaluation import (
     Detections,
     Draws,

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.annotations.known_boxes import BoxSource
 from lapsvm.pipelines.context import open_stored
 from lapsvm.pipelines.figures.evaluation import evaluate_set
 from lapsvm.pipelines.figures.held_out import Unseen
 from lapsvm.pipelines.figures.set_entry import set_entry, stored_entry
 from lapsvm.pipelines.figures.tables import _errors_line
-from lapsvm.pipelines.results.known_boxes import BoxSource
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 

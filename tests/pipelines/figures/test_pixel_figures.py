@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.inspection.probabilities import PictureProbabilities
 from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -14,7 +15,6 @@ from lapsvm.detection import Predictor
 from lapsvm.evaluation import Draws, Figures, PixelCounts, image_auroc_draws, map_peak, read_results
 from lapsvm.evaluation.intervals import clopper_pearson
 from lapsvm.evaluation.measures import Pictures
-from lapsvm.inspection.probabilities import PictureProbabilities
 
 MEASURES = ("pixel_auroc", "pro", "map_pointing")
 

@@ -14,10 +14,10 @@ from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 
+from lapsvm.annotations.voc import VocObject
 from lapsvm.detection import Detector
 from lapsvm.evaluation import image_average_precision, read_results
 from lapsvm.features.extractors.efficientnet import photos_installed
-from lapsvm.voc_files import VocObject
 
 CLASSES = [f"noise{number}" for number in range(4)]
 N_TRAIN, N_TEST, POSITIVES = 60, 40, 24

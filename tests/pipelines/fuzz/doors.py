@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from lapsvm.pipelines.results.known_boxes import attach_boxes
-from lapsvm.pipelines.review.mended.verdicts import MendedExport
+from lapsvm.pipelines.annotations.known_boxes import attach_boxes
+from lapsvm.pipelines.review.mended_export import MendedExport
 from lapsvm.pipelines.settings.checks import check_settings
 from lapsvm.pipelines.settings.recipes import recipe_values
 from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.verdicts.counting import usable_verdicts
 from lapsvm.pipelines.verdicts.verdict import VERDICTS, VerdictLog, read_verdicts
 
+from lapsvm.annotations.coco import read_coco, read_coco_results
 from lapsvm.catalog import ImageRecord, open_dataset
-from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.detection import Detector
 from lapsvm.detection.scoring import model_hash
 from lapsvm.evaluation import read_result_file

@@ -12,9 +12,8 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
-from lapsvm.pipelines.settings.limits import one_line
-
 from lapsvm.errors import LapsvmError
+from lapsvm.texts.sentences import one_line
 
 SECONDS = 10
 MEMORY = 2**29

@@ -16,6 +16,9 @@ import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.review.server import ReviewServer
+from lapsvm.pipelines.verdicts.verdict import read_verdicts
+
+from lapsvm.annotations.export import EXPORTED, read_exported
 
 from .reviews import learn, review_of
 
@@ -232,3 +235,28 @@ def browser(tmp_path):
     finally:
         driver.terminate()
         driver.wait()
+
+
+@pytest.fixture
+def exported(run_copy, tmp_path, command):
+    """Return what exports the training pictures in a format, and returns the folder and the pictures."""
+
+    def export(form):
+        folder = tmp_path / form
+        line = ("export", "--out", run_copy, "--to", folder, "--set", "trainval", "--quiet", "--per-class", "1")
+        assert command(*line, "--format", form).status == 0
+        return folder, list(read_exported(folder / EXPORTED).values())
+
+    return export
+
+
+@pytest.fixture
+def merge(run_copy, command):
+    """Return what merges a path, and returns what was said and the verdicts."""
+
+    def merge(path, *options):
+        said = command("review", "--out", run_copy, "--merge", path, *options)
+        assert said.status == 0, said.err
+        return said.out + said.err, list(read_verdicts(run_copy / "verdicts.jsonl"))
+
+    return merge

@@ -1,7 +1,9 @@
 """Reviews of runs, opened as the command opens them."""
 
+import json
+
+from lapsvm.pipelines.annotations.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.context import RunContext
-from lapsvm.pipelines.results.known_boxes import BoxSource, known_boxes
 from lapsvm.pipelines.review.session import ReviewSession
 
 
@@ -24,3 +26,10 @@ def learn(session):
 def truth_of(session):
     """Return class -> picture -> its objects."""
     return known_boxes(BoxSource.of(session.stored), "trainval").truth
+
+
+def change_json(path, change):
+    """Change the content of a JSON file in place."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))

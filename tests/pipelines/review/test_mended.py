@@ -5,13 +5,15 @@ from pathlib import PurePosixPath
 
 import pytest
 from defusedxml import ElementTree
-from lapsvm.pipelines.review.mended.formats import MendedBox, MendedPicture, read_mended
-from lapsvm.pipelines.review.mended.verdicts import MendedExport, match_exported
+from lapsvm.pipelines.review.mended_export import MendedExport, match_exported
+from lapsvm.pipelines.review.mended_files import read_mended
 from lapsvm.pipelines.verdicts.verdict import Verdict, VerdictLog, append_verdicts, read_verdicts
 from PIL import Image
 
+from lapsvm.annotations.export import EXPORTED, read_exported, write_export
+from lapsvm.annotations.exported import AnnotatedPicture, Annotations
+from lapsvm.annotations.pictures import AnnotatedFile, FileBox, FilePicture
 from lapsvm.box_faults import ROTATED
-from lapsvm.detection.export import EXPORTED, AnnotatedPicture, Annotations, read_exported, write_export
 
 DRAWN = [4.0, 6.0, 40.0, 50.0]
 CLASSES = ("six", "three")
@@ -99,12 +101,10 @@ EDITORS = {
 
 
 @pytest.fixture(params=EDITORS)
-def export(request, run_copy, tmp_path, command):
+def export(request, exported):
     """Return format, folder, and picture name -> picture of an export of the training pictures."""
-    folder = tmp_path / "out"
-    line = ("export", "--out", run_copy, "--to", folder, "--set", "trainval", "--quiet")
-    assert command(*line, "--format", request.param, "--per-class", "1").status == 0
-    return request.param, folder, read_exported(folder / EXPORTED)
+    folder, pictures = exported(request.param)
+    return request.param, folder, {picture.name: picture for picture in pictures}
 
 
 def rows_of(picture, name):
@@ -257,16 +257,16 @@ def test_what_is_no_export_is_refused_in_a_sentence(coco, run_copy, refused, tmp
 )
 def test_a_name_means_the_exported_picture_whose_path_ends_like_it(name, meant):
     exported = ("cat/one.jpg", "dog/one.jpg", "cat/two.a.png")
-    picture = MendedPicture((name,), None, ())
+    picture = FilePicture((name,), None, ())
     found, unknown, unequal = match_exported([picture], exported)
     assert (found, unknown, unequal) == (({meant: picture}, [], []) if meant else ({}, [name], []))
 
 
 def test_records_of_one_picture_are_one_if_they_say_the_same_and_none_if_they_differ():
-    box, other = MendedBox("six", (1, 1, 20, 20)), MendedBox("six", (1, 1, 20, 21))
+    box, other = FileBox("six", (1, 1, 20, 20)), FileBox("six", (1, 1, 20, 21))
 
     def matched(*records):
-        pictures = [MendedPicture((("one", "cat/one.jpg")[at % 2],), None, *given) for at, given in enumerate(records)]
+        pictures = [FilePicture((("one", "cat/one.jpg")[at % 2],), None, *given) for at, given in enumerate(records)]
         found, unknown, unequal = match_exported(pictures, ("cat/one.jpg",))
         assert unknown == []
         return [pictures.index(one) for one in found.values()] or unequal
@@ -281,23 +281,23 @@ def test_records_of_one_picture_are_one_if_they_say_the_same_and_none_if_they_di
 @pytest.mark.parametrize(
     "box",
     [
-        MendedBox("six", (1, 1, 20, 20), ROTATED),
-        MendedBox("", (), "without a label"),
-        MendedBox("Six", (1, 1, 20, 20)),
-        MendedBox("six", (20, 1, 10, 20)),
-        MendedBox("six", (200, 1, 300, 20)),
-        MendedBox("six", (5, 5, 92, 20)),
-        MendedBox("six", (float("nan"), 1, 10, 20)),
+        FileBox("six", (1, 1, 20, 20), ROTATED),
+        FileBox("", (), "without a label"),
+        FileBox("Six", (1, 1, 20, 20)),
+        FileBox("six", (20, 1, 10, 20)),
+        FileBox("six", (200, 1, 300, 20)),
+        FileBox("six", (5, 5, 92, 20)),
+        FileBox("six", (float("nan"), 1, 10, 20)),
     ],
 )
 def test_pictures_with_a_box_that_cannot_be_used_are_left_out(monkeypatch, tmp_path, box):
     fields = {"name": "a.jpg", "id": "a", "pixels": "f00d", "width": 90, "height": 60, "classes": [], "boxes": []}
     (tmp_path / EXPORTED).write_text(json.dumps({"pictures": [fields]}))
-    read = "lapsvm.pipelines.review.mended.verdicts.read_mended"
-    whole = MendedBox("six", (5, 5, 90.8, 20))
+    read = "lapsvm.pipelines.review.mended_export.read_mended"
+    whole = FileBox("six", (5, 5, 90.8, 20))
     for boxes, count in (((box, whole), 0), ((whole,), 1)):
-        pictures = [MendedPicture(("a.jpg",), None, boxes)]
-        monkeypatch.setattr(read, lambda _, given=pictures: ("coco", given))
+        file = AnnotatedFile([FilePicture(("a.jpg",), None, boxes)])
+        monkeypatch.setattr(read, lambda _, given=file: ("coco", given))
         mended = MendedExport(tmp_path, {"a": "f00d"}, CLASSES)
         said = mended.verdicts(VerdictLog({}))
         assert len(said) == count
@@ -314,10 +314,10 @@ def test_classes_of_yolo_are_read_as_other_programs_write_them(tmp_path, names):
     (tmp_path / "labels" / "train").mkdir(parents=True)
     (tmp_path / "data.yaml").write_text(f"train: images\n{names}", encoding="utf-8")
     (tmp_path / "labels" / "train" / "a.txt").write_text("".join(f"{at} .5 .5 1 1\n" for at in range(3)))
-    _, (picture,) = read_mended(tmp_path)
+    (picture,) = read_mended(tmp_path)[1].pictures
     assert [box.class_name for box in picture.boxes] == ["cat", "big 'dog', x", "Ä"]
     (tmp_path / "labels" / "train" / "a.txt").write_text("3 .5 .5 1 1\n")
-    _, (picture,) = read_mended(tmp_path)
+    (picture,) = read_mended(tmp_path)[1].pictures
     assert [box.fault for box in picture.boxes] == ["of a class number without a name"]
 
 

@@ -5,42 +5,19 @@ import re
 from pathlib import PurePosixPath
 
 import pytest
-from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
-from lapsvm.detection.export import EXPORTED, read_exported
-
-
-@pytest.fixture
-def exported(run_copy, tmp_path, command):
-    """Return what exports the training pictures in a format, and returns the folder and the pictures."""
-
-    def export(form):
-        folder = tmp_path / form
-        line = ("export", "--out", run_copy, "--to", folder, "--set", "trainval", "--quiet", "--per-class", "1")
-        assert command(*line, "--format", form).status == 0
-        return folder, list(read_exported(folder / EXPORTED).values())
-
-    return export
+from .reviews import change_json
 
 
 @pytest.fixture
-def merged(run_copy, command):
+def merged(merge):
     """Return what merges a path, and returns what was said and the verdicts as (picture, class, kind)."""
 
-    def merge(path, *options):
-        said = command("review", "--out", run_copy, "--merge", path, *options)
-        assert said.status == 0, said.err
-        log = read_verdicts(run_copy / "verdicts.jsonl")
-        found = {(one.picture, name, one.verdict) for name, of in log.by_class.items() for one in of.values()}
-        return said.out + said.err, found
+    def merged(*arguments):
+        said, verdicts = merge(*arguments)
+        return said, {(one.picture, one.class_name, one.verdict) for one in verdicts}
 
-    return merge
-
-
-def change_json(path, change):
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+    return merged
 
 
 def rows_of(content, number):

@@ -5,44 +5,22 @@ from copy import deepcopy
 from pathlib import PurePosixPath
 
 import pytest
-from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
-from lapsvm.detection.export import EXPORTED, read_exported
+from .reviews import change_json
 
 FORMATS = ["coco", "yolo", "voc", "label-studio", "cvat"]
 ELSEWHERE = {"x": 5, "y": 5, "width": 40, "height": 40}
 
 
 @pytest.fixture
-def exported(run_copy, tmp_path, command):
-    """Return what exports the training pictures in a format, and returns the folder and the pictures."""
-
-    def export(form):
-        folder = tmp_path / form
-        line = ("export", "--out", run_copy, "--to", folder, "--set", "trainval", "--quiet", "--per-class", "1")
-        assert command(*line, "--format", form).status == 0
-        return folder, list(read_exported(folder / EXPORTED).values())
-
-    return export
-
-
-@pytest.fixture
-def merged(run_copy, command):
+def merged(merge):
     """Return what merges a path, and returns what was said and (picture, class) -> boxes."""
 
-    def merge(path, *options):
-        said = command("review", "--out", run_copy, "--merge", path, *options)
-        assert said.status == 0, said.err
-        log = read_verdicts(run_copy / "verdicts.jsonl")
-        return said.out + said.err, {(one.picture, one.class_name): one.boxes for one in log}
+    def merged(*arguments):
+        said, verdicts = merge(*arguments)
+        return said, {(one.picture, one.class_name): one.boxes for one in verdicts}
 
-    return merge
-
-
-def change_json(path, change):
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+    return merged
 
 
 def double(folder, form):

@@ -25,7 +25,7 @@ WITHOUT_BOXES = {
 # what may open annotations: evaluation, and the count of imported boxes that are objects
 OPENERS = {
     "commands/result_files",
-    "results/known_boxes",
+    "annotations/known_boxes",
     "shards/annotated",
 }
 
@@ -168,14 +168,15 @@ def test_only_evaluation_opens_attached_boxes():
         word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
     }
     assert asking["known_boxes("] == {
-        "results/known_boxes",
+        "annotations/known_boxes",
         "figures/evaluation",
         "compare/runs",
         "commands/exporting/onnx_detector",
     }
-    assert asking["attach_boxes("] == {"results/known_boxes"}
-    readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
-    assert readers == {"results/known_boxes", "commands/result_files", "review/mended/formats"}
+    assert asking["attach_boxes("] == {"annotations/known_boxes"}
+    words = "annotations.voc", "annotations.formats", ".load()", "boxes=True"
+    readers = {name for name, text in texts.items() if any(word in text for word in words)}
+    assert readers == {"annotations/known_boxes", "commands/result_files", "review/mended_files"}
 
 
 def test_only_what_evaluates_asks_for_boxes():

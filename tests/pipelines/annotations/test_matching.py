@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.results.picture_names import match_pictures
+from lapsvm.pipelines.annotations.matching import match_pictures
 
 from lapsvm.catalog import ImageRecord
 

@@ -1,70 +1,23 @@
-"""The export formats by name, the function that writes them atomically, and exported.json beside them.
+"""The function that writes a format atomically, and exported.json beside it.
 
 That file has the boxes as they were written, and the pictures that they are of. Another program's files may be mended
 beside it: what differs is what a person changed.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.data_sets import write_voc, write_yolo
-from lapsvm.detection.export.lists import write_coco, write_cvat, write_label_studio
+from lapsvm.annotations.exported import AnnotatedPicture, Annotations
+from lapsvm.annotations.table import FORMATS
 from lapsvm.errors import DataError, LapsvmError, OptionError
 from lapsvm.files import NOT_PARSED, SMALL_FILE, new_folder, read_regular
 from lapsvm.pictures.reading import MAX_SIDE
 
 EXPORTED = "exported.json"
-_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a name can be written in UTF-8; file names may hold bytes that cannot."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
-
-
-def _is_line(name: str) -> bool:
-    """Return whether a name is one line of a text file, however its reader splits lines and strips them."""
-    return _is_text(name) and name.strip() == name and name.splitlines() == [name] and "\0" not in name
-
-
-def _is_xml_line(name: str) -> bool:
-    """Return whether a name can stand in XML, where a reader may turn line breaks and tabs into spaces."""
-    return _is_line(name) and _NOT_IN_XML.search(name) is None and "\t" not in name
-
-
-@dataclass(frozen=True)
-class ExportFormat:
-    """A format of another program.
-
-    Attributes
-    ----------
-    write : callable
-        ``write(annotations, folder, copy)`` writes into an empty folder.
-    can_hold : callable
-        ``can_hold(name)`` says whether its files can hold the name of a set, class or picture.
-    with_pictures : bool
-        Whether the folder contains the pictures.
-    """
-
-    write: Callable[[Annotations, Path, bool], None]
-    can_hold: Callable[[str], bool]
-    with_pictures: bool = False
-
-
-EXPORT_FORMATS = {
-    "coco": ExportFormat(write_coco, _is_text),
-    "yolo": ExportFormat(write_yolo, _is_line, with_pictures=True),
-    "voc": ExportFormat(write_voc, _is_xml_line, with_pictures=True),
-    "label-studio": ExportFormat(write_label_studio, _is_xml_line),
-    "cvat": ExportFormat(write_cvat, _is_xml_line),
-}
 
 
 def check_export(format_name: str, copy: bool, others: Iterable[str] = ()) -> None:
@@ -72,11 +25,11 @@ def check_export(format_name: str, copy: bool, others: Iterable[str] = ()) -> No
 
     `others` are formats that the caller writes itself, for the sentence.
     """
-    if format_name not in EXPORT_FORMATS:
-        names = ", ".join([*EXPORT_FORMATS, *others])
+    if format_name not in FORMATS:
+        names = ", ".join([*FORMATS, *others])
         raise OptionError(f"the parameter format_name must be one of {names}, got {format_name!r}.")
-    if copy and not EXPORT_FORMATS[format_name].with_pictures:
-        names = " or ".join(name for name, kind in EXPORT_FORMATS.items() if kind.with_pictures)
+    if copy and not FORMATS[format_name].with_pictures:
+        names = " or ".join(name for name, kind in FORMATS.items() if kind.with_pictures)
         raise OptionError(f"the parameter copy goes with a format that holds pictures ({names}), got {format_name}.")
 
 
@@ -88,7 +41,8 @@ def write_export(annotations: Annotations, folder: str | Path, format_name: str,
     annotations : Annotations
     folder : str or Path
         Must be empty or not exist. It appears with all that belongs in it, or not at all.
-    format_name : {"coco", "yolo", "voc", "label-studio", "cvat"}
+    format_name : str
+        A name of `lapsvm.annotations.table.FORMATS`.
     copy : bool, default False
         Whether pictures are copied into the folder; otherwise they are links. For "yolo" and "voc".
 
@@ -104,10 +58,11 @@ def write_export(annotations: Annotations, folder: str | Path, format_name: str,
         If the system refuses, for instance because the disk is full.
     """
     check_export(format_name, copy)
-    chosen = EXPORT_FORMATS[format_name]
-    annotations.check_names(format_name, chosen.can_hold)
+    chosen = FORMATS[format_name]
+    module = chosen.load()
+    annotations.check_names(format_name, module.can_hold)
     with new_folder(folder) as temporary:
-        chosen.write(annotations, temporary, copy)
+        module.write(annotations, temporary, *([copy] if chosen.with_pictures else []))
         _write_exported(annotations, temporary)
 
 

@@ -14,19 +14,21 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from lapsvm.annotations.export import EXPORTED, read_exported
+from lapsvm.annotations.exported import AnnotatedPicture, clip_boxes
+from lapsvm.annotations.pictures import SHARES, FileBox, FilePicture
 from lapsvm.arrays import Float64
 from lapsvm.box_faults import box_faults, smaller_sentence
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
 from lapsvm.names.matching import NameIndex, common_folders, path_parts, with_originals
 from lapsvm.texts.agreement import agreed, distinct
+from lapsvm.texts.sentences import counted, shown
 
-from ...settings.limits import counted, shown
-from ...shards.windows import UnusableError, run_pixels
-from ...verdicts.verdict import Box, Verdict, VerdictLog
-from .formats import SHARES, MendedBox, MendedPicture, read_mended
+from ..shards.windows import UnusableError, run_pixels
+from ..verdicts.verdict import Box, Verdict, VerdictLog
+from .mended_files import read_mended
 
 TWICE = "pictures have a box twice, which counts once"
 TOLERANCE = 1.0
@@ -61,10 +63,9 @@ class MendedExport:
 
     def __init__(self, path: Path, hashes: Mapping[str, str], classes: Sequence[str]) -> None:
         self._classes = classes
-        self.format_name, read = read_mended(path)
-        pictures = [item for item in read if item.names]
+        self.format_name, file = read_mended(path)
         exported = read_exported(_record_of(path))
-        matched, unknown, unequal = match_exported(pictures, exported)
+        matched, unknown, unequal = match_exported(file.pictures, exported)
         changed = [name for name in matched if hashes.get(exported[name].id, "") != exported[name].pixels]
         absent = [name for name in changed if exported[name].id not in hashes]
         resized = [name for name in matched if not _has_size(matched[name], exported[name])]
@@ -77,7 +78,7 @@ class MendedExport:
         self._pairs = [(exported[name], item) for name, item in matched.items() if name not in left_out]
         self._present = {box.class_name for item in matched.values() for box in item.boxes}
         notes = [
-            *(remark for item in read if not item.names for remark in item.remarks),
+            *file.remarks,
             *counted(unknown, "pictures were not exported, or cannot be told apart, and are left out"),
             *counted(unequal, "pictures are given twice with different boxes, of which none are taken"),
             *counted(sorted(exported.keys() - {*matched, *unequal}), "exported pictures are missing and say nothing"),
@@ -95,7 +96,7 @@ class MendedExport:
         self.sentences = [note if note.endswith("?") else f"{note}." for note in notes]
 
     def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
-        """Return what a person said, in the order of the file; sentences follow on what is no verdict.
+        """Return the verdicts of a person, in the order of the file; further sentences name entries that are none.
 
         A picture that was drawn at random stays one, whatever the boxes that it has now. That all boxes of a class are
         gone from a picture is a verdict if the file has that class's boxes in others, says that a person submitted the
@@ -124,9 +125,9 @@ class MendedExport:
 
 
 def _verdict(
-    name: str, exported: AnnotatedPicture, mended: MendedPicture, log: VerdictLog, accepts: bool
+    name: str, exported: AnnotatedPicture, mended: FilePicture, log: VerdictLog, accepts: bool
 ) -> Verdict | None:
-    """Return what the boxes of one class in a picture say; None for nothing."""
+    """Return the verdict that the boxes of one class in a picture give; None if they give none."""
     shown = exported.boxes[[item == name for item in exported.classes]]
     boxes = _in_pixels(mended, exported)[[item.class_name == name for item in mended.boxes]]
     near = np.abs(boxes[:, None] - shown[None]).max(axis=2) <= TOLERANCE
@@ -140,37 +141,37 @@ def _verdict(
     return Verdict(exported.id, name, kind, tuple(kept), tuple(given), exported.pixels, order)
 
 
-def _remarks(pictures: Mapping[str, MendedPicture]) -> list[str]:
-    """Return what is passed over in pictures, a sentence for each kind."""
+def _remarks(pictures: Mapping[str, FilePicture]) -> list[str]:
+    """Return the sentences on entries that are passed over, one for each kind."""
     of_kind = defaultdict[str, list[str]](list)
     for name, item in pictures.items():
-        boxes = [(box.class_name, box.corners) for box in item.boxes if not box.fault]
+        boxes = [(box.class_name, box.corners) for box in item.boxes if not box.problem]
         for remark in (*item.remarks, *([TWICE] if distinct(boxes)[1] else [])):
             of_kind[remark].append(name)
     return [note for remark, names in of_kind.items() for note in counted(names, remark)]
 
 
-def _in_pixels(mended: MendedPicture, exported: AnnotatedPicture) -> Float64:
+def _in_pixels(mended: FilePicture, exported: AnnotatedPicture) -> Float64:
     """Return the boxes (n, 4) in pixels, cut to the picture."""
     size = (exported.width, exported.height)
     return clip_boxes(_unclipped(mended, mended.boxes, size), *size)[0]
 
 
-def _unclipped(mended: MendedPicture, boxes: Sequence[MendedBox], size: tuple[int, int]) -> Float64:
+def _unclipped(mended: FilePicture, boxes: Sequence[FileBox], size: tuple[int, int]) -> Float64:
     """Return boxes (n, 4) of a picture in pixels."""
     corners = as_boxes(np.array([box.corners for box in boxes], dtype=np.float64).reshape(-1, 4))
     return np.asarray(corners * (np.array(size * 2) if mended.size == SHARES else 1))
 
 
-def _faults(
-    pairs: Mapping[str, tuple[AnnotatedPicture, MendedPicture]], classes: Sequence[str]
-) -> dict[str, list[str]]:
-    """Return fault -> pictures that have an annotation with it; what else such a picture shows is not known."""
+def _faults(pairs: Mapping[str, tuple[AnnotatedPicture, FilePicture]], classes: Sequence[str]) -> dict[str, list[str]]:
+    """Return fault -> pictures with such an annotation; nobody knows what else these show."""
     faults = defaultdict[str, list[str]](list)
     for name, (exported, mended) in pairs.items():
         size = (exported.width, exported.height)
-        judged = [box for box in mended.boxes if not box.fault]
-        found = [box.fault for box in mended.boxes if box.fault] + box_faults(_unclipped(mended, judged, size), size)
+        judged = [box for box in mended.boxes if not box.problem]
+        found = [box.problem for box in mended.boxes if box.problem] + box_faults(
+            _unclipped(mended, judged, size), size
+        )
         others = sorted({box.class_name for box in judged} - {*classes})
         found += [f"of a class that the run lacks ({shown(others[0])})"] if others else []
         for fault in dict.fromkeys(filter(None, found)):
@@ -178,13 +179,13 @@ def _faults(
     return faults
 
 
-def _has_size(mended: MendedPicture, exported: AnnotatedPicture) -> bool:
+def _has_size(mended: FilePicture, exported: AnnotatedPicture) -> bool:
     return mended.size in (None, SHARES, (exported.width, exported.height))
 
 
 def match_exported(
-    pictures: Sequence[MendedPicture], exported: Collection[str]
-) -> tuple[dict[str, MendedPicture], list[str], list[str]]:
+    pictures: Sequence[FilePicture], exported: Collection[str]
+) -> tuple[dict[str, FilePicture], list[str], list[str]]:
     """Return name of an exported picture -> picture of a file, and two lists of names: those that mean no exported
     picture, and exported pictures of which the file says different things.
 
@@ -193,7 +194,7 @@ def match_exported(
     """
     lasts = {name: PurePosixPath(path_parts(name)[-1]) for name in exported}
     by_file = NameIndex((key, name) for name, last in lasts.items() for key in {last.name, last.stem})
-    found, unknown = defaultdict[str, list[MendedPicture]](list), []
+    found, unknown = defaultdict[str, list[FilePicture]](list), []
     for picture in pictures:
         meant = [names[0] for name in with_originals(picture.names) if len(names := list(_meant(name, by_file))) == 1]
         if meant:
@@ -202,7 +203,7 @@ def match_exported(
             unknown.append(picture.names[0])
     said = {name: [item for item in of_one if item.is_submitted] or of_one for name, of_one in found.items()}
     records = ((name, item) for name, of_one in said.items() for item in of_one)
-    together = agreed(records, same=MendedPicture.says_as)
+    together = agreed(records, same=FilePicture.says_as)
     return together.taken, unknown, list(together.unequal)
 
 

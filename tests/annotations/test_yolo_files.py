@@ -1,9 +1,10 @@
 """The files of a YOLO data set in the forms of other programs: names of classes, and where labels lie."""
 
 import pytest
-from lapsvm.pipelines.review.mended.formats import MendedBox, read_mended
-from lapsvm.pipelines.review.mended.yolo_files import class_names, label_files
+from lapsvm.pipelines.review.mended_files import read_mended
 
+from lapsvm.annotations.pictures import FileBox
+from lapsvm.annotations.yolo import class_names, label_files
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.texts.numbers import whole_number
 
@@ -121,10 +122,11 @@ def test_a_folder_is_known_by_its_names(tmp_path, names):
     (tmp_path / names).write_text("dent\nbig scratch\n" if names.endswith(".txt") else "names: [dent, big scratch]\n")
     (tmp_path / "labels" / "a.txt").write_bytes(b"\xef\xbb\xbf1.0 0.5 0.5 0.2 0.4\r\n\r\n")
     for path in (tmp_path, tmp_path / names):
-        format_name, (picture,) = read_mended(path)
+        format_name, file = read_mended(path)
+        (picture,) = file.pictures
         assert format_name == "yolo"
         (box,) = picture.boxes
-        assert box == MendedBox("big scratch", pytest.approx((0.4, 0.3, 0.6, 0.7)))
+        assert box == FileBox("big scratch", pytest.approx((0.4, 0.3, 0.6, 0.7)))
 
 
 @pytest.mark.parametrize("row", ["2 .5 .5 1 1", "dent .5 .5 1 1", "-1 .5 .5 1 1", "1.5 .5 .5 1 1"])
@@ -133,7 +135,7 @@ def test_a_row_without_the_number_of_a_class_is_no_box(tmp_path, names, row):
     (tmp_path / names).write_text("dent\nbig scratch\n" if names == "classes.txt" else "names: [dent, big scratch]\n")
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "a.txt").write_text(f"{row}\n1.0 .5 .5 1 1\n")
-    _, (picture,) = read_mended(tmp_path)
+    (picture,) = read_mended(tmp_path)[1].pictures
     assert [(box.class_name, box.fault) for box in picture.boxes] == [
         ("", "of a class number without a name"),
         ("big scratch", ""),

@@ -1,5 +1,6 @@
 """Annotations of a set of pictures for export, and the rule for which detections they are."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, Index, as_floats, check_count, check_distinct, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, OptionError, ShapeError
+from lapsvm.files import check_regular
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +210,18 @@ class BoxChoice:
         rules = [] if self.threshold is None else [f"a probability of at least {self.threshold:g}"]
         rules += ["a class that its picture is labelled with"] if self.needs_labels else []
         return " and ".join(rules or ["an area inside its picture"])
+
+
+def place_picture(source: Path, target: Path, copy: bool) -> None:
+    """Link a picture by its absolute path, or copy its content; the target's folder is made."""
+    check_regular(source, "picture")  # what stands below a link to a folder would be written into that folder
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if copy:
+        shutil.copyfile(source, target)
+    else:
+        target.symlink_to(source.resolve())
+
+
+def without_suffix(name: str) -> str:
+    """Return the path of a picture without its suffix."""
+    return str(PurePosixPath(name).with_suffix(""))

@@ -19,8 +19,7 @@ from lapsvm.texts.reading import read_text, read_yaml
 LISTS = ("classes.txt", "obj.names")
 """Files with a name in each line."""
 _SETTINGS = ("data.yaml", "data.yml")
-MARKERS = (*_SETTINGS, "classes.txt", "labels/classes.txt", "obj.names")
-"""Files that say which folder holds a YOLO data set, the preferred one first."""
+SUFFIXES = (".yaml", ".yml")
 
 _LABELS = "labels"
 _PARTS = frozenset({"train", "val", "valid", "validation", "test"})

@@ -1,22 +1,23 @@
-"""Boxes that evaluation may use: those of the data set, or with ``--boxes`` those of a file or folder.
+"""Boxes that evaluation may use: the data set's own, or with ``--boxes`` the boxes of a file or folder.
 
 These are a COCO file or VOC annotations, with boxes of some pictures, matched with the pictures of the run.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from lapsvm.annotations.coco import NO_CATEGORY, Corners, with_crowds
+from lapsvm.annotations.formats import coco, voc
+from lapsvm.annotations.pictures import AnnotatedFile, FilePicture
 from lapsvm.box_faults import left_out_sentence, smaller_sentence
 from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
-from lapsvm.coco_files import CROWD, NO_CATEGORY, Corners, read_coco, with_crowds
 from lapsvm.errors import AnnotationError, ImageError, MissingError
 from lapsvm.ground_truth import (
-    PARTS,
     TWICE,
     ObjectRow,
     Size,
@@ -25,15 +26,13 @@ from lapsvm.ground_truth import (
     object_faults,
     with_remarks,
 )
-from lapsvm.names.matching import files_of_users
 from lapsvm.pictures.reading import seen_size
-from lapsvm.voc_files import read_voc_file
+from lapsvm.texts.sentences import counted, listed
 
 from ..context import StoredRun, stored_sizes
 from ..run.dataset import RunData
 from ..run.folder import RunFolder
-from ..settings.limits import counted, listed
-from .picture_names import PictureMatches, match_pictures
+from .matching import PictureMatches, match_pictures
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]
 """Class -> picture id -> objects."""
@@ -60,40 +59,6 @@ class AnnotatedBoxes:
     truth: Truth
     pictures: frozenset[str]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class AttachedPicture:
-    """One picture of the annotations.
-
-    Attributes
-    ----------
-    names : tuple of str
-        That it may have, the first one preferred.
-    rows : sequence of (class, corners, whether it is difficult)
-        Its objects; a fault in place of corners that cannot be used.
-    size : (width, height) or None
-        As the file says.
-    """
-
-    names: tuple[str, ...]
-    rows: Sequence[ObjectRow]
-    size: Size | None = None
-
-    @property
-    def content(self) -> tuple[Size | None, frozenset[ObjectRow]]:
-        """What it says of a picture, whatever the picture's name."""
-        return self.size, frozenset(self.rows)
-
-
-@dataclass(frozen=True)
-class AnnotatedFile:
-    """The pictures of the annotations, how many annotations have faults that are those of no picture, and remarks."""
-
-    pictures: list[AttachedPicture]
-    faults: Mapping[str, int] = field(default_factory=dict)
-    n_crowds: int = 0
-    remarks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -181,7 +146,7 @@ def known_boxes(source: BoxSource, set_name: str) -> AnnotatedBoxes | None:
 
 
 def size_in(run: RunFolder, records: Records) -> SizeOf:
-    """Return what knows the sizes of a run's pictures: its shards, or for pictures that these lack the pictures."""
+    """Return a function (set, picture) -> size, from the run's shards or else from the picture's file."""
 
     def size_of(set_name: str, image_id: str) -> Size | None:
         if set_name not in stored:
@@ -246,7 +211,8 @@ def attach_boxes(
     """
     file = read_annotated(path)
     annotated = file.pictures
-    contents = [picture.content for picture in annotated]
+    rows = [_rows(picture) for picture in annotated]
+    contents = [(picture.size, frozenset(of_picture)) for picture, of_picture in zip(annotated, rows, strict=True)]
     matches = match_pictures([picture.names for picture in annotated], records, contents)
     if not matches.pictures and not matches.unequal:
         first = annotated[0].names[0]
@@ -255,10 +221,10 @@ def attach_boxes(
             f"such as {first!r}."
         )
     sizes = {number: size_of(*picture) for picture, number in matches.pictures.items()}
-    objects, note = _usable(path, file, sizes)
+    objects, note = _usable(path, file, rows, sizes)
     found: dict[str, dict[str, Objects]] = {set_name: {} for set_name in records}
     for (set_name, image_id), number in matches.pictures.items():
-        if objects[number] or not annotated[number].rows:
+        if objects[number] or not rows[number]:
             found[set_name][image_id] = objects[number]
     names = Counter(name for of_set in found.values() for objects in of_set.values() for name, _, _ in objects)
     if names and not names.keys() & set(classes):
@@ -273,23 +239,28 @@ def attach_boxes(
     return AttachedBoxes(found, tuple(f"boxes {path}: {sentence}" for sentence in sentences))
 
 
-def _usable(path: str, file: AnnotatedFile, sizes: Mapping[int, Size | None]) -> tuple[list[Objects], list[str]]:
+def _usable(
+    path: str, file: AnnotatedFile, rows: Sequence[list[ObjectRow]], sizes: Mapping[int, Size | None]
+) -> tuple[list[Objects], list[str]]:
     """Return the objects of every picture that can be used, and what is said of the others; `sizes` are by number.
 
     Raises AnnotationError if there are annotations and none can be used.
     """
-    objects, faults, total, n_twice = list[Objects](), Counter[str](), sum(file.faults.values()), 0
+    objects, remarks, total = list[Objects](), Counter(file.counts), file.n_without_category
+    faults = Counter[str]()
     for number, picture in enumerate(file.pictures):
-        rows, again = distinct_objects(picture.rows)
-        wrong = object_faults([row[1] for row in rows], picture.size, sizes.get(number))
+        kept, n_again = distinct_objects(rows[number])
+        wrong = object_faults([row[1] for row in kept], picture.size, sizes.get(number))
         faults.update(filter(None, wrong))
-        objects.append(_objects(rows, wrong))
-        total, n_twice = total + len(rows), n_twice + again
-    faults += Counter(file.faults)
+        objects.append(_objects(kept, wrong))
+        total += len(kept)
+        remarks[TWICE] += n_again
+    faults += Counter({NO_CATEGORY: file.n_without_category})
     sentence = left_out_sentence(faults, total)
     if 0 < total == sum(faults.values()):
         raise AnnotationError(f"boxes {path} must have a usable box, but {sentence}.")
-    note = with_remarks(with_crowds(sentence, file.n_crowds), Counter(file.remarks) + Counter({TWICE: n_twice}))
+    crowds = (box.difficult == coco.CROWD_REGION and not box.fault for item in file.pictures for box in item.boxes)
+    note = with_remarks(with_crowds(sentence, sum(crowds)), remarks)
     return objects, [note] if note else []
 
 
@@ -313,7 +284,7 @@ def read_annotated(path: str) -> AnnotatedFile:
     if not source.exists():
         raise MissingError(f"boxes {path} are not there; name the file or folder with --boxes, '' for none.")
     try:
-        file = _voc_pictures(source) if source.is_dir() else _coco_pictures(source)
+        file = voc.read(source, is_strict=True) if source.is_dir() else coco.read(source)
     except AnnotationError as error:
         if source.is_dir() or source.suffix.lower() in ("", ".json"):
             raise
@@ -325,31 +296,13 @@ def read_annotated(path: str) -> AnnotatedFile:
     return file
 
 
-def _coco_pictures(path: Path) -> AnnotatedFile:
-    """Return the pictures of a COCO file; crowd regions are difficult."""
-    file = read_coco(path, boxes=True)
-    rows: dict[object, list[ObjectRow]] = defaultdict(list)
-    for item in file.annotations:
-        rows[item.image_id].append((file.categories[item.category_id], item.corners or item.fault, item.is_crowd))
-    names = file.file_names.items()
-    pictures = [AttachedPicture((name or str(key),), rows[key], file.sizes.get(key)) for key, name in names]
-    of_no_category = {fault: count for fault, count in file.faults.items() if fault == NO_CATEGORY}
-    return AnnotatedFile(pictures, of_no_category, file.faults.get(CROWD, 0), {TWICE: file.n_twice})
+def _rows(picture: FilePicture) -> list[ObjectRow]:
+    """Return the objects of a picture: class, corners or a fault in their place, and whether it is difficult."""
+    boxes = (box for box in picture.boxes if box.fault != NO_CATEGORY)
+    return [(box.class_name, box.fault or box.corners, bool(box.difficult)) for box in boxes]
 
 
-def _voc_pictures(folder: Path) -> AnnotatedFile:
-    """Return the pictures of the XML files in a folder."""
-    pictures, n_parts = [], 0
-    for path in files_of_users(folder, "*.xml"):
-        file = read_voc_file(path)
-        own = path.relative_to(folder).with_suffix("").as_posix()
-        rows = [(item.name, item.box, item.difficult) for item in file.objects]
-        pictures.append(AttachedPicture((own, *file.names), rows, file.size))
-        n_parts += file.n_parts
-    return AnnotatedFile(pictures, remarks={PARTS: n_parts})
-
-
-def _match_sentences(annotated: Sequence[AttachedPicture], matches: PictureMatches) -> Iterator[str]:
+def _match_sentences(annotated: Sequence[FilePicture], matches: PictureMatches) -> Iterator[str]:
     """Yield sentences on the pictures that were matched, and on those that were not."""
     left = len(annotated) - len(matches.unknown) - len(matches.ambiguous) - len(matches.unequal)
     yield f"{left:,} of {len(annotated):,} pictures are the run's"

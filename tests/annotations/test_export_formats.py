@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -10,9 +12,16 @@ import pytest
 from defusedxml import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
+from lapsvm.pipelines.commands import verbs  # noqa: F401 - adds the options of export
+from lapsvm.pipelines.review.mended_files import read_mended
+from lapsvm.pipelines.settings.options import OPTIONS
 from PIL import Image
 
-from lapsvm.detection.export import EXPORT_FORMATS, AnnotatedPicture, Annotations, write_export
+from lapsvm.annotations.export import write_export
+from lapsvm.annotations.exported import AnnotatedPicture, Annotations
+from lapsvm.annotations.formats import voc
+from lapsvm.annotations.pictures import AnnotatedFile, FileBox, FilePicture
+from lapsvm.annotations.table import FORMATS, Format
 from lapsvm.errors import InputError, MissingError, OptionError, WriteError
 
 NAMES = (
@@ -244,18 +253,16 @@ def test_cvat_comes_back(tmp_path, given_boxes):
 
 @given(st.integers(0, 10_000))
 def test_voc_pixels_are_half_a_pixel_off_at_most(seed):
-    from lapsvm.detection.export.data_sets import voc_corners
-
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, 50, (9, 2))
     boxes = np.hstack([low, low + rng.uniform(1e-9, 3, (9, 2))])
-    found = np.array(voc_corners(boxes))
+    found = np.array(voc.voc_corners(boxes))
     wide = (boxes[:, 2:] - boxes[:, :2]).min(axis=1) >= 1
     assert np.abs(found - [1, 1, 0, 0] - boxes)[wide].max(initial=0) <= 0.5
     assert (found[:, :2] <= found[:, 2:]).all()
 
 
-@pytest.mark.parametrize("format_name", EXPORT_FORMATS)
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_the_same_boxes_give_the_same_bytes(tmp_path, given_boxes, format_name):
     for name in ("a", "b"):
         write_export(given_boxes, tmp_path / name, format_name)
@@ -280,7 +287,7 @@ def test_a_name_that_a_format_cannot_hold_is_told(tmp_path, format_name, what):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("format_name", EXPORT_FORMATS)
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_a_file_name_that_is_no_text_is_told(tmp_path, format_name):
     boxes = annotations(tmp_path / "data", (os.fsdecode(b"\xff.png"),))
     with pytest.raises(InputError, match="cannot hold the picture name"):
@@ -317,7 +324,7 @@ def test_nothing_is_left_of_an_export_that_ends_early(tmp_path, given_boxes, for
             raise error
         done.append(arguments)
 
-    monkeypatch.setattr("lapsvm.detection.export.data_sets.place_picture", place)
+    monkeypatch.setattr(f"lapsvm.annotations.formats.{format_name}.place_picture", place)
     with pytest.raises(WriteError if isinstance(error, OSError) else KeyboardInterrupt):
         write_export(given_boxes, tmp_path / "out", format_name)
     assert os.listdir(tmp_path) == ["data"]
@@ -372,3 +379,40 @@ def test_a_picture_that_is_no_file_is_refused(tmp_path, format_name, copy, make)
     with pytest.raises(MissingError, match="must be a regular file"):
         write_export(Annotations("test", ("cat",), pictures), tmp_path / "out", format_name, copy=copy)
     assert os.listdir(tmp_path) == ["data"]
+
+
+def test_a_row_and_a_module_add_a_format_with_its_way_back(tmp_path, monkeypatch):
+    """One row of the table: the writer, the check of names, the message, the folder and the file that come back."""
+
+    def write(given, folder):
+        rows = [[one.name, one.width, one.height, list(one.classes), one.boxes.tolist()] for one in given.pictures]
+        (folder / "boxes.rows").write_text(json.dumps(rows))
+
+    def read(path):
+        rows = json.loads(path.read_text())
+        return AnnotatedFile([
+            FilePicture((name,), (width, height), tuple(map(FileBox, classes, map(tuple, boxes))))
+            for name, width, height, classes, boxes in rows
+        ])  # fmt: skip
+
+    module = SimpleNamespace(
+        write=write, read=read, can_hold=lambda name: "|" not in name, owns=lambda path: path.suffix == ".rows"
+    )
+    monkeypatch.setitem(sys.modules, "lapsvm.annotations.formats.rows", module)
+    monkeypatch.setitem(FORMATS, "rows", Format("rows", ("boxes.rows",)))
+    boxes = annotations(tmp_path / "data", ("a.png",))
+    write_export(boxes, tmp_path / "out", "rows")
+    for path in (tmp_path / "out", tmp_path / "out" / "boxes.rows"):
+        name, file = read_mended(path)
+        assert (name, [picture.names for picture in file.pictures]) == ("rows", [("a.png",)])
+    with pytest.raises(InputError, match="format rows cannot hold the picture name"):
+        write_export(annotations(tmp_path / "more", ("a|b.png",)), tmp_path / "other", "rows")
+    with pytest.raises(OptionError, match="must be one of coco, yolo, voc, label-studio, cvat, rows, got 'pascal'"):
+        write_export(boxes, tmp_path / "other", "pascal")
+
+
+def test_help_and_the_page_on_exports_name_every_format():
+    (option,) = (one for one in OPTIONS if one.name == "format_name" and "export" in one.verbs.split())
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "export_boxes.md").read_text()
+    assert option.help == f"{', '.join(FORMATS)} or onnx."
+    assert [name for name in FORMATS if f"--format {name}" not in page and f"`{name}`" not in page] == []

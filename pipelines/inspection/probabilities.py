@@ -2,47 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
-from lapsvm.catalog import ImageRecord
-from lapsvm.evaluation import Detections, MeasuredClass, Ranking
+from lapsvm.evaluation import MeasuredClass, Ranking
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.decision import OK
 
 Rule = Callable[[str, Sequence[str], Float64], Any]
 """(class, pictures, scores of their best windows) -> probabilities (n,)."""
-
-
-class Calibrated(Protocol):
-    """A detector, or its calibration."""
-
-    def probability(self, scores: ArrayLike, /) -> Float64 | None:
-        """Return the probability of each score."""
-
-
-class HeldOutScores(Protocol):
-    """The scores of one class's training pictures by models that did not see them."""
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The pictures."""
-
-    @property
-    def score(self) -> Float64:
-        """The scores of their best boxes, (n,)."""
-
-    @property
-    def y(self) -> NDArray[np.int8]:
-        """The labels, (n,)."""
-
-
-def best_windows(models: Mapping[str, Calibrated]) -> Rule:
-    """Return the rule by which best windows alone decide."""
-    return lambda name, _, scores: models[name].probability(scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,21 +93,3 @@ class PictureProbabilities:
         return {
             name: AlarmRate.among(alarms[rows], groups[rows], by_picture=name != OK) for name, rows in kinds.items()
         }
-
-
-def held_out_probabilities(held_out: Mapping[str, HeldOutScores], rule: Rule) -> PictureProbabilities:
-    """Return the held-out probabilities of the pictures that all classes have in a fold."""
-    scores = {name: dict(zip(known.ids, known.score.tolist(), strict=True)) for name, known in held_out.items()}
-    labels = {name: dict(zip(known.ids, known.y.tolist(), strict=True)) for name, known in held_out.items()}
-    return PictureProbabilities.joined(next(iter(scores.values())), scores, labels, rule)
-
-
-def set_probabilities(
-    detections: Mapping[str, Detections], records: Iterable[ImageRecord], rule: Rule
-) -> PictureProbabilities | None:
-    """Return the probabilities of the pictures with detections of every class; None without such a picture."""
-    scores = {name: of_class.best_scores() for name, of_class in detections.items()}
-    labels = {record.id: record.labels for record in records}
-    shown = {name: {image_id: of.get(name, 0) for image_id, of in labels.items()} for name in scores}
-    known = PictureProbabilities.joined(labels, scores, shown, rule)
-    return known if known.ids else None

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.annotations.known_boxes import BoxSource, attach_boxes
 from lapsvm.pipelines.figures.evaluation import evaluate_set
-from lapsvm.pipelines.results.known_boxes import BoxSource, attach_boxes
 
 from lapsvm.catalog import ImageRecord, open_dataset, truth_by_class
 from lapsvm.errors import AnnotationError, MissingError

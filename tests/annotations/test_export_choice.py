@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.detection.export import AnnotatedPicture, BoxChoice
+from lapsvm.annotations.exported import AnnotatedPicture, BoxChoice
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 
 

@@ -1,0 +1,1 @@
+"""One module a format, with the functions that `lapsvm.annotations.table` names."""

@@ -1,1 +1,0 @@
-"""Results of a run that stages write and comparisons read: detectors, detections, figures."""

@@ -1,1 +1,0 @@
-"""Boxes that were exported, and come back from another program as verdicts."""
