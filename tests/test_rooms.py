@@ -64,7 +64,7 @@ def test_stages_and_commands_alone_take_the_whole_context():
     """What any other function depends on is seen by its parameters: a folder, settings, a reporter, or a small part."""
     room = Path(__file__).parents[1] / "pipelines"
     texts = [(path.relative_to(room).parts[0], path.read_text(encoding="utf-8")) for path in room.rglob("*.py")]
-    assert {"compare", "review", "results", "fitting", "shards"} <= {name for name, _ in texts}
+    assert {"compare", "review", "annotations", "inspection", "fitting", "shards"} <= {name for name, _ in texts}
     assert {name for name, text in texts if "RunContext" in text} == {"commands", "stages", "context.py"}
 
 

@@ -27,10 +27,10 @@ _NO_LABELS = re.compile(r"(predefined_)?classes\.txt|(readme|notes|license)\b.*"
 
 
 class LabelFile(NamedTuple):
-    """A file of labels, its picture's path below its part, and the names that the picture may have other_file."""
+    """A file of labels, its picture's path below its part, and the names that the picture may have."""
 
     path: Path
-    place: str
+    relative: str
     names: tuple[str, ...]
 
 
@@ -58,19 +58,19 @@ def agreed_names(root: Path) -> dict[int, str]:
 
     Raises AnnotationError, with the files, if they name a number differently.
     """
-    found = _all_names(root)
-    if found.unequal:
+    lists = _all_names(root)
+    if lists.unequal:
         raise AnnotationError(
-            f"{root}: lists of classes must agree, but {_difference(found)}; remove the one by which no labels were "
+            f"{root}: lists of classes must agree, but {_difference(lists)}; remove the one by which no labels were "
             "written, or name the one that counts in place of the folder."
         )
-    return {number: name for number, (name, _) in found.taken.items()}
+    return {number: name for number, (name, _) in lists.taken.items()}
 
 
 def other_names(root: Path, chosen: Path) -> list[str]:
     """Return a sentence, in a list, if lists of classes in a folder differ and one was chosen; else an empty list."""
-    found = _all_names(root)
-    counts = f"lists of classes differ, and {chosen.name} counts: {_difference(found)}" if found.unequal else ""
+    lists = _all_names(root)
+    counts = f"lists of classes differ, and {chosen.name} counts: {_difference(lists)}" if lists.unequal else ""
     return [counts] if counts else []
 
 
@@ -118,6 +118,6 @@ def label_files(root: Path) -> Iterator[LabelFile]:
             start = parts.index(_LABELS)
             below = parts[start + 1 :]
             is_in_part = start == 0 and len(below) > 1 and below[0] in _PARTS
-            place = str(PurePosixPath(*below[is_in_part:])).removesuffix(".txt")
-            original = re.sub(r"(^|/)images_(?=/)", r"\1images", place)
-            yield LabelFile(path, place, tuple(dict.fromkeys((place, original))))
+            relative = str(PurePosixPath(*below[is_in_part:])).removesuffix(".txt")
+            original = re.sub(r"(^|/)images_(?=/)", r"\1images", relative)
+            yield LabelFile(path, relative, tuple(dict.fromkeys((relative, original))))

@@ -98,9 +98,9 @@ def _result(annotation: Mapping[str, Any]) -> tuple[tuple[FileBox, ...], tuple[f
     """Return the boxes of an annotation, and the size of the picture; one that differs, if its regions have several."""
     boxes, sizes = list[FileBox](), list[tuple[float, float]]()
     for region in annotation["result"]:
-        found = _region_boxes(region)
-        boxes += found
-        if any(box.corners for box in found):
+        of_region = _region_boxes(region)
+        boxes += of_region
+        if any(box.corners for box in of_region):
             sizes.append((float(region["original_width"]), float(region["original_height"])))
     return tuple(boxes), next((item for item in sizes if item != sizes[0]), sizes[0]) if sizes else None
 
