@@ -13,7 +13,18 @@ from lapsvm._ext.grid cimport LARGEST as _LARGEST
 from lapsvm._ext.grid cimport all_usable, grid_size
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, sort_positives, write_few_ranks, write_ranks
 from lapsvm._ext.optranks cimport Task, opt_ranks
-from lapsvm._ext.rank_losses cimport AP, AUC, LOG, MRR, OBJECT, POS_AT_TOP, TABLE, RankLoss, loss_value
+from lapsvm._ext.rank_losses cimport (
+    AP,
+    AUC,
+    LOG,
+    MRR,
+    OBJECT,
+    PARTIAL_AUC,
+    POS_AT_TOP,
+    TABLE,
+    RankLoss,
+    loss_value,
+)
 from lapsvm._ext.sample cimport Run, Sample, Target, next_run, put, runs_between, score_at
 
 from lapsvm.errors import InputError
@@ -31,7 +42,7 @@ cdef enum:
 
 LARGEST = _LARGEST  # magnitude up to which scores are taken
 KINDS = {"ap": AP, "ndcg_log": LOG, "ndcg_table": TABLE, "auc": AUC, "mrr": MRR, "pos_at_top": POS_AT_TOP,
-         "object": OBJECT}
+         "partial_auc": PARTIAL_AUC, "object": OBJECT}
 
 cdef struct Memory:
     # per call: one block, cut into the arrays of a Task and of Cuts
@@ -152,7 +163,7 @@ cdef int check_loss(const RankLoss* loss, Py_ssize_t n_discounts) except -1:
     """Raise unless the C floor can work with the loss: a class of a user's may say anything of itself."""
     if not AP <= loss.kind <= OBJECT:
         raise InputError(f"kind of a loss must be {<int>AP} to {<int>OBJECT}, got {loss.kind}.")
-    if (loss.kind == LOG or loss.kind == TABLE) and not 0 < loss.norm < INFINITY:
+    if (loss.kind == LOG or loss.kind == TABLE or loss.kind == PARTIAL_AUC) and not 0 < loss.norm < INFINITY:
         raise InputError(f"norm of a loss must be finite and greater than 0, got {loss.norm}.")
     if loss.kind == TABLE and n_discounts <= loss.n_pos + loss.n_neg:
         raise InputError(f"discounts must be those of the ranks 0 to {loss.n_pos + loss.n_neg}, got {n_discounts}.")
@@ -249,7 +260,7 @@ def violation_gradient(const float[::1] scores, double scale, const Py_ssize_t[:
     cdef Output output
     cdef double delta = 0
     if kind == OBJECT:
-        raise InputError(f"kind of a loss must be {<int>AP} to {<int>POS_AT_TOP}, got {kind}.")
+        raise InputError(f"kind of a loss must be {<int>AP} to {<int>PARTIAL_AUC}, got {kind}.")
     gradient = cnp.PyArray_ZEROS(1, &n, cnp.NPY_FLOAT, 0)
     above = cnp.PyArray_EMPTY(1, &n_pos, cnp.NPY_INTP, 0)
     output.target = Target(NULL, NULL, <float*>cnp.PyArray_DATA(gradient), -scale)

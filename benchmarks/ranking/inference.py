@@ -41,6 +41,7 @@ CURVES = [
     ("ndcg", "auto"), ("ndcg", "optranks"), ("ndcg", "greedy"),
 ]  # fmt: skip
 COMPARED = [curve for curve in CURVES if curve[0] != "zero_one" and curve != ("ndcg", "optranks")]  # by `baselines`
+COMPARED.append(("partial_auc", "auto"))
 BEARABLE_PAIRS = 3e7  # greedy methods try every pair
 
 

@@ -14,14 +14,15 @@ cdef enum LossKind:
     AUC = 3        # -1 / (P N)
     MRR = 4        # -1 / (j (j + 1)) at i = 1
     POS_AT_TOP = 5  # -1 / P at j = 1
-    OBJECT = 6     # a Python object's derivative
+    PARTIAL_AUC = 6  # -min(max(B - (j - 1), 0), 1) / (P B)
+    OBJECT = 7     # a Python object's derivative
 
 
 cdef struct RankLoss:
     int kind
     Py_ssize_t n_pos
     Py_ssize_t n_neg
-    double norm              # NDCG: C, the sum of the first P discounts
+    double norm              # NDCG: C, the sum of the first P discounts; PARTIAL_AUC: B, the negatives that count
     const double* discount   # TABLE: discount[i] is D(i); entry 0 is unused
     void* gains              # OBJECT: a borrowed callable (j, first, n) -> float64 (n,), d_j(first + k)
 
@@ -81,6 +82,8 @@ cdef inline int fill_gains(const RankLoss* loss, Py_ssize_t j, Py_ssize_t first,
         return object_gains(loss, j, first, n, out)
     if loss.kind == AUC:
         constant = -0.5
+    elif loss.kind == PARTIAL_AUC:
+        constant = -0.5 * loss.n_neg * min(max(loss.norm - (j - 1), 0.0), 1.0) / loss.norm
     elif loss.kind == POS_AT_TOP and j == 1:
         constant = -0.5 * loss.n_neg
     for k in range(n):
@@ -126,6 +129,8 @@ cdef inline double loss_value(const RankLoss* loss, const Py_ssize_t* above) noe
             total += above[i] / (1.0 + i + above[i])
         elif loss.kind == AUC:
             total += above[i] / <double>loss.n_neg
+        elif loss.kind == PARTIAL_AUC:
+            total += min(<double>above[i], loss.norm) / loss.norm
         elif loss.kind == POS_AT_TOP:
             total += above[i] > 0
         elif loss.kind == LOG or loss.kind == TABLE:

@@ -10,6 +10,7 @@ delta_j(i). Positions j and ranks i are 1-based, as in Mohapatra et al., CVPR 20
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -287,6 +288,10 @@ class PartialAUCLoss(RankLoss):
         budget = self._budget(n_neg)
         return float(np.mean(np.minimum(above, budget) / budget))
 
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return the compiled form."""
+        return Kernel(KINDS["partial_auc"], self._budget(n_neg))
+
     def _budget(self, n_neg: int) -> float:
         """Return B; below one negative the area is that of one."""
         return max(self.max_fpr * n_neg, 1.0)
@@ -310,20 +315,33 @@ class ZeroOneLoss:
 
 
 NAMED: dict[str, RankLoss | ZeroOneLoss] = {
-    loss.name: loss for loss in (APLoss(), NDCGLoss(), AUCLoss(), MRRLoss(), PosAtTopLoss(), ZeroOneLoss())
+    loss.name: loss
+    for loss in (APLoss(), NDCGLoss(), AUCLoss(), MRRLoss(), PosAtTopLoss(), PartialAUCLoss(), ZeroOneLoss())
 }
+_SHARE = f"{PartialAUCLoss.name}@"
 
 
 def as_loss(loss: object) -> RankLoss | ZeroOneLoss:
-    """Return the loss of a name, or the loss itself.
+    """Return the loss of a name, or the loss itself; "partial_auc@.05" is `PartialAUCLoss` of this `max_fpr`.
 
     Raises
     ------
     OptionError
-        If the name is unknown, or the object is not a loss.
+        If the name is unknown, what stands behind an @ is no share, or the object is not a loss.
     """
     if isinstance(loss, str) and loss in NAMED:
         return NAMED[loss]
+    if isinstance(loss, str) and loss.startswith(_SHARE):
+        return _partial_auc(loss.removeprefix(_SHARE))
     if isinstance(loss, (RankLoss, ZeroOneLoss)):
         return loss
     raise OptionError(f"loss must be one of {', '.join(NAMED)}, or a RankLoss of your own, got {loss!r}.")
+
+
+@cache
+def _partial_auc(share: str) -> PartialAUCLoss:
+    """Return the loss of a share that is written as a number."""
+    try:
+        return PartialAUCLoss(float(share))
+    except ValueError:
+        raise OptionError(f"loss {_SHARE}{share} must have a share above 0 and at most 1 behind the @.") from None

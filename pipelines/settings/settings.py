@@ -158,8 +158,8 @@ class TrainSettings:
     """
 
     learner: str = setting("latent_rank_svm", "The learner.", LEARNERS, flag="--learner", main="*")
-    loss: str = setting("ap", "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top, zero_one.", flag="--loss",
-        main="*")
+    loss: str = setting("ap", "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top, partial_auc (up to .1 of "
+        "false alarms; partial_auc@.05: up to .05), zero_one.", flag="--loss", main="*")
     C: tuple[float, ...] = setting((0.1, 1.0, 10.0, 100.0), "The weight of the loss; cross-validation chooses one of "
         "several.", POSITIVE, flag="--C", main="*")
     J: tuple[float, ...] = setting((1.0,), "The weight of positives in latent_svm; cross-validation chooses one of "

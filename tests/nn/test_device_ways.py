@@ -17,8 +17,8 @@ from lapsvm.nn.device import ways  # noqa: E402
 from lapsvm.nn.device.losses import closed_form  # noqa: E402
 from lapsvm.nn.device.operator import has_gains, read_call, solve  # noqa: E402
 from lapsvm.nn.device.ways import DeviceCall, DeviceOptions  # noqa: E402
-from lapsvm.nn.rank_op import rank_loss  # noqa: E402
-from lapsvm.ranking.losses import NAMED  # noqa: E402
+from lapsvm.nn.rank_op import loss_key, rank_loss  # noqa: E402
+from lapsvm.ranking.losses import NAMED, as_loss  # noqa: E402
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
@@ -26,18 +26,19 @@ HAS_TRITON = find_spec("triton") is not None and (HAS_GPU or os.environ.get("TRI
 NEEDS_TRITON = pytest.mark.skipif(not HAS_TRITON, reason="Triton has neither a GPU nor its interpreter here")
 WAYS = ["torch", pytest.param("rows", marks=NEEDS_TRITON)]
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # the interpreter's masked lanes
-LOSSES = ("ap", "ndcg", "auc", "mrr", "pos_at_top")
+LOSSES = ("ap", "ndcg", "auc", "mrr", "pos_at_top", "partial_auc@.37")
 BOUNDS = ("hinge", "up", "delta")
 
 
 def on_processor(scores, labels, mask, groups, weight, bound, loss, scale, reduction, n_groups):
-    return rank_loss(scores, labels, mask, groups, weight, bound, loss, scale, reduction, None, False, n_groups)
+    key = loss_key(as_loss(loss))
+    return rank_loss(scores, labels, mask, groups, weight, bound, key, scale, reduction, None, False, n_groups)
 
 
 def on_device(way, scores, labels, mask, groups, weight, bound, loss, scale, reduction, n_groups):
     tensors = (None if one is None else one.to(DEVICE) for one in (scores, labels, mask, groups, weight))
     call = read_call(DeviceCall(*tensors))
-    form = closed_form(NAMED[loss])
+    form = closed_form(as_loss(loss))
     answer = solve(call, DeviceOptions(bound, scale, reduction, None, n_groups), form, way)
     return answer.value.cpu(), answer.gradient.cpu()
 
@@ -62,10 +63,10 @@ def drawn(n, share, ties, seed):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_one_ranking_has_the_processor_s_value_and_gradient(way, loss, bound, monkeypatch):
-    if loss == "mrr" and way == "rows":
+    if loss in ("mrr", "partial_auc@.37") and way == "rows":
         call = DeviceCall(torch.zeros(600, device="meta"), torch.zeros(600, device="meta"), None, None, None)
         monkeypatch.setattr(ways, "can_compile", lambda _: True)
-        assert ways.choose(call, closed_form(NAMED[loss])) == "torch"  # no call takes this way
+        assert ways.choose(call, closed_form(as_loss(loss))) == "torch"  # no call takes this way
         return
     for seed, (n, share, ties) in enumerate([(2, 0.5, False), (7, 0.5, True), (40, 0.1, False), (300, 0.3, True)]):
         scores, labels = drawn(n, share, ties, seed)
@@ -174,7 +175,7 @@ def test_large_rankings_have_the_processor_s_gradient(n_pos, n_neg):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_no_value_is_waited_for(loss, bound):
     """Of a tensor without values, shapes alone are known: what asks for a number, or a number of them, is an error."""
-    form, n = closed_form(NAMED[loss]), 300
+    form, n = closed_form(as_loss(loss)), 300
     form.tables(n, torch.device("cpu"))  # they are kept, so with values
     with FakeTensorMode(allow_non_fake_inputs=True):
         one, wide = torch.empty(n), torch.empty(n, 3)

@@ -70,7 +70,7 @@ def small_problem(n_neg=40):
 def test_precision_at_3_is_refused(method):
     with pytest.raises(InputError, match=r"violates condition C2.*rank i = 1.*got 0 at j = 2 and -0.333333") as caught:
         most_violated_ranking([0, 1, -0.1, -0.2, -0.3, -0.4, -0.5], [1, 0, 0, 0, 0, 0, 0], PrecisionAt(3), method)
-    guide = (Path(__file__).parents[2] / "docs" / "howto" / "add_a_loss.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "howto" / "extending" / "add_a_loss.md").read_text(encoding="utf-8")
     assert str(caught.value).replace("PrecisionAt()", "PrecisionAt3()") in " ".join(guide.split())
 
 
@@ -264,9 +264,10 @@ def test_a_child_of_a_compiled_loss_is_asked_for_its_own_derivative():
         (Kernel(2, 1.0, None), "discounts must be those"),
         (Kernel(2, 0.0, np.ones(99)), "norm of a loss must be finite and greater than 0"),
         (Kernel(1, np.nan), "norm of a loss"),
-        (Kernel(99), "kind of a loss must be 0 to 6, got 99"),
-        (Kernel(6, gains=lambda j, first, n: None), "must be an array, got None"),
-        (Kernel(6, gains=lambda j, first, n: np.zeros(n + 1)), "must be"),
+        (Kernel(6, 0.0), "norm of a loss must be finite and greater than 0"),
+        (Kernel(99), "kind of a loss must be 0 to 7, got 99"),
+        (Kernel(7, gains=lambda j, first, n: None), "must be an array, got None"),
+        (Kernel(7, gains=lambda j, first, n: np.zeros(n + 1)), "must be"),
     ],
 )
 def test_a_compiled_form_that_does_not_fit(kernel, sentence):

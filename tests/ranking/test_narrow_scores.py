@@ -57,5 +57,5 @@ def test_scores_that_are_not_finite_are_refused():
 
 
 def test_a_kind_of_loss_without_its_function_is_refused():
-    with pytest.raises(InputError, match="kind of a loss must be 0 to 5, got 6"):
+    with pytest.raises(InputError, match="kind of a loss must be 0 to 6, got 7"):
         violation_and_gradient(np.array([0, 1], dtype=np.float32), np.array([0]), Lying(), 1.0)

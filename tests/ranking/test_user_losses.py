@@ -21,7 +21,7 @@ from lapsvm.ranking import (
 )
 from lapsvm.testing import RankLossLaws
 
-GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "add_a_loss.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "extending" / "add_a_loss.md"
 
 
 class TestAP(RankLossLaws):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from lapsvm.arrays import Float64
-from lapsvm.ranking import NDCGLoss, RankLoss
+from lapsvm.ranking import NDCGLoss, PartialAUCLoss, RankLoss
 from lapsvm.ranking.discounts import tabulate
 from lapsvm.ranking.losses import NAMED
 
@@ -42,14 +42,14 @@ class ClosedForm(NamedTuple):
         """Return the tables for rankings of up to n samples, from the cache if they are there.
 
         "ap": the harmonic numbers H(0) .. H(n), and what rounding took from them. "ndcg": D(0) .. D(n), and their sums.
+        "partial_auc": the largest false positive rate.
         """
-        if self.name not in ("ap", "ndcg"):
+        if self.name not in ("ap", "ndcg", "partial_auc"):
             return ()
         size = 1 << max(n, 1).bit_length()
         kept = _harmonic if self.name == "ap" else _tables.setdefault(self.loss, {})
         if (device, size) not in kept:
-            made = _discounts(self.loss, size) if isinstance(self.loss, NDCGLoss) else _harmonic_numbers(size)
-            kept[device, size] = tuple(torch.from_numpy(array).to(device) for array in made)
+            kept[device, size] = tuple(torch.from_numpy(array).to(device) for array in _made(self.loss, size))
         return kept[device, size]
 
 
@@ -60,6 +60,13 @@ def closed_form(loss: object) -> ClosedForm | None:
     named = type(NAMED[loss.name])
     is_named = isinstance(loss, named) and type(loss).kernel is getattr(named, "kernel", None)
     return ClosedForm(loss.name, loss) if is_named else None
+
+
+def _made(loss: RankLoss, size: int) -> tuple[Float64, ...]:
+    """Return the tables of a loss for rankings of up to `size` samples."""
+    if isinstance(loss, NDCGLoss):
+        return _discounts(loss, size)
+    return (np.array(loss.max_fpr),) if isinstance(loss, PartialAUCLoss) else _harmonic_numbers(size)
 
 
 def _harmonic_numbers(n: int) -> tuple[Float64, Float64]:
@@ -99,6 +106,16 @@ def _top_gains(tables: Tables, j: Tensor, r: Tensor, sizes: Sizes) -> Tensor:
     return torch.where(j == 1, -0.5 * sizes.n_neg * (r - 1), 0.0)
 
 
+def _budget(tables: Tables, sizes: Sizes) -> Tensor:
+    """Return the number of negatives that count, B."""
+    return (tables[0] * sizes.n_neg).clamp(min=1)
+
+
+def _partial_auc_gains(tables: Tables, j: Tensor, r: Tensor, sizes: Sizes) -> Tensor:
+    budget = _budget(tables, sizes)
+    return -0.5 * sizes.n_neg * (r - 1) * (budget - (j - 1)).clamp(0, 1) / budget
+
+
 def _ap_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor:
     return above / (i + above).double() / sizes.n_pos
 
@@ -110,6 +127,11 @@ def _ndcg_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tenso
 
 def _auc_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor:
     return above / sizes.n_neg / sizes.n_pos
+
+
+def _partial_auc_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor:
+    budget = _budget(tables, sizes)
+    return torch.minimum(above.double(), budget) / budget / sizes.n_pos
 
 
 def _mrr_parts(tables: Tables, i: Tensor, above: Tensor, sizes: Sizes) -> Tensor:
@@ -145,5 +167,6 @@ FORMS = {
     "auc": Form(_auc_gains, _auc_parts, in_rows=True),
     "mrr": Form(_mrr_gains, _mrr_parts, in_rows=False),
     "pos_at_top": Form(_top_gains, _top_parts, in_rows=True),
+    "partial_auc": Form(_partial_auc_gains, _partial_auc_parts, in_rows=False),
 }
 """The losses that are solved on a GPU; the processor solves the others."""

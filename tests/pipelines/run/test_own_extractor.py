@@ -12,7 +12,7 @@ from lapsvm.detection import Detector
 from lapsvm.features import Block, open_shards, recorded_blocks
 from lapsvm.testing.extractors import ExtractorLaws
 
-GUIDE = Path(__file__).parents[3] / "docs" / "howto" / "extend.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "howto" / "extending" / "extend.md"
 
 
 def example():
