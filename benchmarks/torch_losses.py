@@ -232,7 +232,7 @@ def gpu(into: Into = None) -> None:
 
 
 def calls_of(n_pos: int, n_neg: int) -> dict[str, Call]:
-    """Return what is timed, by title, after a comparison with the processor."""
+    """Return the timed calls by title, after a comparison with the processor."""
     scores, labels = (torch.from_numpy(array).cuda() for array in example(n_pos, n_neg))
     scores.requires_grad_()
     check(scores, labels)

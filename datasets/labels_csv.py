@@ -32,7 +32,7 @@ _HEADERS = (["image", "label"], ["image", "label", "set"])
 
 
 class _Row(NamedTuple):
-    """One row and its location; `label` is "" for a picture of no class, whatever is `written`."""
+    """One row and its location; `label` is "" for a picture without a class, whatever is `written`."""
 
     where: str
     image: str

@@ -57,7 +57,7 @@ class MaskedPictures(LabelledPictures):
     _known: dict[Path, MaskSummary] = field(default_factory=dict, repr=False, compare=False)
 
     def masks(self, set_name: str) -> dict[str, Path | None] | None:
-        """Return picture id -> file of its mask, None for a picture of no class; None if no mask of the set is known.
+        """Return picture id -> file of its mask, None for a good picture. None if no mask of the set is known.
 
         Pictures with a defect and without a mask are not in it: where their defect lies is not known.
 

@@ -18,7 +18,7 @@ import onnxruntime
 
 
 def detections(session: Any, pixels: Any, least: float = 0.0, most: int = 10) -> list[dict[str, Any]]:
-    """Return the boxes of a picture, so many of each class, without those of a probability below `least`."""
+    """Return the best boxes of each class in a picture, without boxes of a probability below `least`."""
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
         raise ValueError(f"a picture must be uint8 (height, width, 3), got {pixels.dtype} {pixels.shape}.")
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])

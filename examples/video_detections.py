@@ -30,7 +30,7 @@ Found = dict[str, Detected]
 
 
 def frames(video: Any, every: int) -> Iterator[tuple[int, Pixels]]:
-    """Yield the number and the pixels (h, w, 3), RGB, of every so many frames."""
+    """Yield the number and the pixels (h, w, 3), RGB, of every n-th frame."""
     for number in count():
         if not video.grab():  # frames that are left out are not converted
             return

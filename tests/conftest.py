@@ -50,7 +50,7 @@ class Cost:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Add what a worker has written."""
+        """Add the bytes that a worker has written."""
         self.of_workers += getattr(node, "workeroutput", {}).get("written", 0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

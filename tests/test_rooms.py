@@ -18,7 +18,7 @@ PUBLIC = [one.name for one in pkgutil.iter_modules(lapsvm.__path__) if not one.n
 
 
 def said_by(code):
-    """Return what a new interpreter prints as JSON."""
+    """Return the JSON that a new interpreter prints."""
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

@@ -66,7 +66,7 @@ def main(
 
 
 def known(dataset: Dataset, set_name: str, records: Sequence[ImageRecord], classes: Sequence[str]) -> Pictures:
-    """Return what is known of the pictures of a set."""
+    """Return the labels and masks of the pictures of a set."""
     truth = dataset.ground_truth(set_name) or {}
     boxes = {name: [_counted(truth[name][one.id]) for one in records] for name in classes}
     return Pictures(tuple(classes), labels_of(records, classes), boxes)
@@ -83,7 +83,7 @@ def labels_of(records: Sequence[ImageRecord], classes: Sequence[str]) -> Array:
 
 
 def by_run(name: str, predictor: Predictor, records: Sequence[ImageRecord]) -> list[Judgement]:
-    """Return what detectors say, and what verdicts do where there is a threshold."""
+    """Return the figures of the detectors, and of decisions where there is a threshold."""
     scores, centres, peaks, verdicts = [], [], [], []
     names = [detector.class_name for detector in predictor.detectors]
     for record in records:
@@ -106,7 +106,7 @@ def best_score(found: Any) -> float:
 def by_peers(
     training: Sequence[ImageRecord], records: Sequence[ImageRecord], classes: Sequence[str], size: int
 ) -> list[Judgement]:
-    """Return what the memory of good pictures and the classifier of whole pictures say."""
+    """Return the figures of the memory of good pictures and of the classifier of whole pictures."""
     labels = labels_of(training, classes)
     good = [one for one, row in zip(training, labels, strict=True) if (row < 0).all()]
     memory = NormalMemory.fit(network(MEMORY_MAPS, size), (one.pixels() for one in good))
@@ -178,7 +178,7 @@ def hit_rows(classes: Sequence[str], pointing: Pointing) -> Iterator[list[str]]:
 
 
 def differences(ours: Figures, others: Figures) -> Iterator[str | None]:
-    """Yield what the run has more than another method, in the best way of each to point."""
+    """Yield the run's differences to another method, in the best way of each to point."""
     best = [max(ways(found), key=lambda one: one.value or 0, default=None) for found in (others, ours)]
     yield "" if None in best else difference_text(difference_entry(*best))
     yield difference_text(difference_entry(*(found["detected"]["any class"] for found in (others, ours))))

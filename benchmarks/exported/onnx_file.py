@@ -39,7 +39,7 @@ class Timed:
         self.seconds: dict[str, list[float]] = {}
 
     def __call__(self, name: str, work: Any, *arguments: Any, **named: Any) -> Any:
-        """Return what work gives."""
+        """Return the result of work."""
         start = process_time()
         result = work(*arguments, **named)
         self.seconds.setdefault(name, []).append(process_time() - start)
@@ -92,7 +92,7 @@ def rows(found: Iterable[tuple[Found, ...]], truth: Any, seconds: dict[str, list
 
 
 def spread(records: Sequence[Any], count: int) -> list[Any]:
-    """Return so many records, evenly spread."""
+    """Return a number of records, evenly spread."""
     places = np.linspace(0, len(records) - 1, min(count, len(records))).round().astype(int)
     return [records[place] for place in places]
 

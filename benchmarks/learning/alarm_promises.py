@@ -87,7 +87,7 @@ def with_error(values: list[float]) -> str:
 
 
 def drawn(number: int, features: int, signal: float, rng: np.random.Generator) -> Pictures:
-    """Return so many good pictures, and as many of a defect."""
+    """Return a number of good pictures, and as many of a defect."""
     y = np.repeat([-1, 1], number)
     means, best = rng.normal(size=(2 * number, features)), rng.normal(size=2 * number) + min(signal, 0.5) * (y > 0)
     means[y > 0, :5] += signal

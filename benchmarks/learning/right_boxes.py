@@ -109,7 +109,7 @@ def classes_of(run: Path) -> Iterator[Pictures]:
 
 
 def measured(pictures: Pictures, number: int, draws: int, rng: np.random.Generator) -> Measured:
-    """Return coverage and widths in random draws of so many pictures."""
+    """Return coverage and widths in random draws of a number of pictures."""
     right, score = pictures
     truth, among = right.mean(), len(right)
     limits = np.empty((draws, 2, 2))

@@ -22,7 +22,7 @@ BLOCK = 512  # rows and columns of the products that BLAS does
 
 @study_command
 def main(largest: int = 10_000_000, rounds: int = 5, into: Into = None) -> None:
-    """Measure passes over at most so many windows."""
+    """Measure passes over at most a number of windows."""
     titles = "windows|features|classes|bytes, s|BLAS, s|pass, s|times the greater floor"
     print_table(titles.split("|"), rows(largest, rounds), into)
 

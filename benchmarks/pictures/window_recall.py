@@ -61,7 +61,7 @@ def main(
 
 
 def pictures(root: Path, limit: int, methods: list[str], side: int) -> Iterator[list[Proposed]]:
-    """Yield what every method proposes for a picture."""
+    """Yield the windows of every method for a picture."""
     names = sorted(path.stem for path in (root / "Annotations").glob("*.xml"))
     left = limit
     for place in np.random.default_rng(1).permutation(len(names)):
@@ -82,7 +82,7 @@ def readable(path: Path) -> Any:
 
 
 def windows(pixels: Any, method: str, side: int, truth: Any) -> Proposed:
-    """Return what a method proposes, beside the objects."""
+    """Return the windows of a method, beside the objects."""
     start = thread_time()
     seen = reduced(pixels, side)
     boxes = propose(seen, method, max_windows=CAPS[-1])

@@ -102,7 +102,7 @@ def run_seeds(
     folder: Path, out: Path, method: Method, seeds: Sequence[int],
     constants: Mapping[str, Any] = MappingProxyType({}), *, quiet: bool = False, root: Path | None = None,
 ) -> None:  # fmt: skip
-    """Do what `run` does for several seeds of a head, each in its own folder out/METHOD-SEED.
+    """Run several seeds of a head, each in its own folder out/METHOD-SEED.
 
     The first seed's folds choose the constants of all. Raises OptionError if a folder holds a run already, a seed is
     repeated, or the method is not a head.

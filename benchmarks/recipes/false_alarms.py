@@ -42,7 +42,7 @@ def main(
     pictures: Annotated[list[Path] | None, Given(is_argument=True)] = None,
     without_objects: Annotated[Path | None, Given(help="A VOC folder: its test pictures of no class.")] = None,
 ) -> None:
-    """Print how many new pictures of no class raise an alarm, beside what was wanted."""
+    """Print the number of new good pictures that raise an alarm, beside the wanted one."""
     files = [one.path for one in picture_files(pictures or [], print)]
     if without_objects is not None:
         records = open_dataset("voc", without_objects).records("test")
@@ -53,7 +53,7 @@ def main(
 
 
 def held_out(folder: Path) -> np.ndarray:
-    """Return the highest probability of each held-out picture of no class of a run."""
+    """Return the highest probability of each held-out good picture of a run."""
     stored = RunContext.opened(folder, "this table", threads=2, quiet=True).stored
     detectors = calibrated_detectors(stored)
     best = PictureRules(detectors, known_held_out(stored.folder, detectors))
@@ -73,7 +73,7 @@ def new_probabilities(folder: Path, files: Sequence[Path]) -> np.ndarray:
 
 
 def rows(known: np.ndarray, new: np.ndarray) -> Iterator[tuple[Cell, ...]]:
-    """Yield the rows of the table, for the probabilities of held-out and of new pictures of no class."""
+    """Yield the rows of the table, for the probabilities of held-out and of new good pictures."""
     for share in SHARES:
         try:
             threshold = choose_threshold(known, share)

@@ -76,7 +76,7 @@ def main(
 
 
 def reviewed_run(source: Path, target: Path, count: Count, seed: int, order: str, threads: int) -> list[dict[str, Any]]:
-    """Return a line for each class of a copy of a run with so many verdicts a class; 0 is the run as it is."""
+    """Return a line for each class of a copy of a run with a number of verdicts a class; 0 is the run as it is."""
     path = copied(source, target) if count else source
     session = ReviewSession(RunContext.opened(path, "review", quiet=True).stored)
     truth = known_boxes(BoxSource.of(session.stored), session.stored.train_set).truth

@@ -67,7 +67,7 @@ def main(
     test: Annotated[bool, Given("--test", help="Measure on test.")] = False,
     threads: int = os.cpu_count() or 1,
 ) -> None:
-    """Run what is missing."""
+    """Run the missing variants."""
     warnings.simplefilter("ignore")
     given = Shared(out, shards_from, test, threads)
     more = {name: Path(root).resolve() for name, _, root in (text.partition("=") for text in extra or ())}

@@ -116,7 +116,7 @@ def _read_shard(shards: ShardSet, index: int, reading: ReadOptions, kept: Array 
 
 
 def _mapped(function: Callable[[int], T], count: int, threads: int) -> Iterator[T]:
-    """Yield what the function returns for 0 .. count - 1, in order; the first error ends it."""
+    """Yield the function's results for 0 .. count - 1, in order; the first error ends it."""
     if min(threads, count) == 1:
         yield from map(function, range(count))
         return

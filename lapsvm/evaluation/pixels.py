@@ -103,7 +103,7 @@ class _Bins:
             self.counted()
 
     def counted(self) -> int:
-        """Count what waits, and return the shift."""
+        """Count the waiting pixels, and return the shift."""
         if self._waiting:
             keys = np.concatenate([each for each, _ in self._waiting]) >> np.uint32(self._shift)
             weights = [each for _, each in self._waiting if each is not None]

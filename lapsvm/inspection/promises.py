@@ -63,7 +63,7 @@ class Promise:
         return float(np.argmin(within)) - 1 + _ROUNDING  # `risks` rises up to n, where it is 1 or more
 
     def check(self, count: int, in_groups: bool) -> None:
-        """Raise InputError if so many pictures, or groups of them, promise no share that is so small."""
+        """Raise InputError if the pictures, or groups of them, are too few to promise a share."""
         if self.budget(count, in_groups) >= 0:
             return
         of = "groups of held-out pictures of no class" if in_groups else "held-out pictures of no class"
@@ -97,7 +97,7 @@ class Promise:
 
 
 def least_share(count: int, confidence: float | None = None) -> float:
-    """Return the least share of false alarms that so many pictures or groups promise, up to three digits or more.
+    """Return the least share of false alarms that a number of pictures or groups promises, up to three digits or more.
 
     It is rounded up: rounded down it would be refused.
 

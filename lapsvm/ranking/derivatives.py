@@ -175,7 +175,7 @@ def evaluated(loss: UserLoss, n_pos: int, n_neg: int, positions: Iterable[int]) 
 
 
 def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
-    """Raise InputError if the loss violates C2 or falls below 0 with so many samples; runs once per object and size.
+    """Raise InputError if the loss violates C2 or falls below 0 for a ranking's size; runs once per object and size.
 
     Up to 16,384 negatives and 2^22 derivatives the check is complete; above, it compares a sample of rows.
     """

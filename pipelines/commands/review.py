@@ -104,7 +104,7 @@ def _training(context: "RunContext") -> tuple[str, ...]:
 
 
 def _merge_export(path: Path, context: "RunContext", *, accept_unchanged: bool) -> "list[Verdict]":
-    """Take what a person changed in an export, say what says nothing, and return the verdicts that are new."""
+    """Merge an edited export: warn about unusable entries, and return the new verdicts."""
     from ..review.mended_export import MendedExport, unseen_pictures
     from ..verdicts.verdict import add_verdicts
 

@@ -27,7 +27,7 @@ EVERY = 5
 
 
 class StopRule(NamedTuple):
-    """When more looks pay little: after so many verdicts, if each of the last learnings moved few boxes.
+    """When more looks pay little: after a number of verdicts, if each of the last learnings moved few boxes.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Learning:
             return {"version": self._classes[index].version, "busy": one.is_busy, **said}
 
     def stop(self, patience: float = PATIENCE) -> bool:
-        """Give up what is being learned, and return whether that has ended after so many seconds."""
+        """Stop learning, and return whether it has ended within some seconds."""
         return self._worker.stop(patience)
 
     # ---- on the worker's thread ----

@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus(code), NOT_UNDERSTOOD.encode(), "text/plain; charset=utf-8")
 
     def _answered(self, answer: Callable[[str], tuple[bytes, str]]) -> None:
-        """Send what `answer` returns for the address below the token, or why it is refused."""
+        """Send the answer to the address below the token, or the reason of its refusal."""
         try:
             self._check_origin()
             content, kind = answer(self._below_token())
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
         return _json(_called(self.server.session.record, entry))
 
     def _check_same_site(self) -> None:
-        """Refuse what another site embeds; browsers that send no such header send Origin or nothing of use."""
+        """Refuse requests that another site embeds; browsers that send no such header send Origin or nothing of use."""
         if self.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise _Refused(HTTPStatus.FORBIDDEN, "Pages of other origins get nothing.")
 

@@ -39,7 +39,7 @@ class Worker:
             self._new.notify()
 
     def stop(self, patience: float = PATIENCE) -> bool:
-        """Begin no further job, and return whether the thread has ended after so many seconds."""
+        """Begin no further job, and return whether the thread has ended within some seconds."""
         self._stopping.set()
         with self._new:
             self._new.notify()

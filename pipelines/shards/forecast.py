@@ -72,7 +72,7 @@ class Forecast:
         self, extractor: Extractor, records: Sequence[ImageRecord], n_pictures: int, dim: int, *, room: int = 0,
         exact: bool = True,
     ) -> KeptPictures:  # fmt: skip
-        """Report what the extraction of pictures, and training, will need; return the pictures that were measured.
+        """Report the time and memory of extraction and training; return the pictures that were measured.
 
         Parameters
         ----------

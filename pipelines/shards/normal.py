@@ -1,4 +1,4 @@
-"""The normal map of a run: fitted to training pictures of no class when shards are made, and stored beside them."""
+"""The normal map of a run: fitted to training pictures without a class when shards are made, and stored beside them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +21,7 @@ PICTURES = 100
 
 
 def check_normal(extractor: Extractor, settings: Settings, data: RunData) -> None:
-    """Raise OptionError if no network gives maps, LabelsError if too few training pictures are of no class."""
+    """Raise OptionError if no network gives maps, LabelsError if too few training pictures lack all classes."""
     normal_network(extractor)
     count = len(_drawn(settings, data))
     if count < LEAST_PICTURES:
@@ -66,7 +66,7 @@ def _stored(run: RunFolder, network: PooledNetwork) -> NormalMap | None:
 
 
 def _fitted(network: PooledNetwork, settings: Settings, data: RunData, reporter: Reporter) -> NormalMap:
-    """Return the normal map of some pictures of no class."""
+    """Return the normal map of some pictures without a class."""
     records = _drawn(settings, data)
     reporter.say(f"objectness: fitted to {len(records)} training pictures of no class")
     pictures = ((record.id, pixels_unless_bad(record, settings.data.skip_bad)) for record in records)
@@ -75,7 +75,7 @@ def _fitted(network: PooledNetwork, settings: Settings, data: RunData, reporter:
 
 
 def _drawn(settings: Settings, data: RunData) -> list[ImageRecord]:
-    """Return the training pictures of no class that the map is fitted to, in the order of the data set."""
+    """Return the training pictures without a class that the map is fitted to, in the order of the data set."""
     free = list(_free(settings, data))
     order = np.random.default_rng(settings.seed).permutation(len(free))[:PICTURES]
     return [free[place] for place in np.sort(order)]

@@ -116,7 +116,7 @@ class Extraction:
                 run.save_timing("projection", projection.timing, self.workspace.reporter.say)
 
     def say_cost(self, to_do: Mapping[str, Sequence[ShardJob]]) -> None:
-        """Report what the shards to make will need, by a few pictures, which are kept for their extraction."""
+        """Report the time and memory of the shards to make, by a few pictures, which are kept for their extraction."""
         (extractor, projection), sets = self._projected, self.sets
         if projection is None or projection.timing is None:  # else it was forecast before the components were fitted
             counts = {name: sum(len(members) for _, members in jobs) for name, jobs in to_do.items()}

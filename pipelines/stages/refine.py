@@ -73,7 +73,7 @@ def _refine(
     detectors: Mapping[str, Detector],
     moves: Mapping[Path, Path],
 ) -> None:
-    """Load what training made and move it out of the way, then refine the classes and write each in its turn."""
+    """Load the trained models and move them away, then refine the classes and write each in its turn."""
     context.run.files.check([*moves, *moves.values(), *(task.path for task in to_do)])
     folds = {
         task.name: fold_models(context.run, context.settings, task, detectors[task.name], "refine") for task in tasks

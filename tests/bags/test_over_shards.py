@@ -36,7 +36,7 @@ def _no_room(monkeypatch):
 
 
 class Watcher:
-    """Keeps what it sees."""
+    """Keeps the features that it sees."""
 
     def __init__(self):
         self.seen = []

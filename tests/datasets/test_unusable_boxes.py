@@ -101,7 +101,7 @@ def test_boxes_of_another_size_of_the_picture_are_left_out(tmp_path, name):
 
 @pytest.fixture(params=["voc", "coco"])
 def attached(request, tmp_path):
-    """Return what attaches boxes of a format to two pictures."""
+    """Return a function that attaches boxes of a format to two pictures."""
     (tmp_path / "pics" / "cat").mkdir(parents=True)
     (tmp_path / "pics" / "none").mkdir()
     for path in ("cat/a.jpg", "none/b.jpg"):

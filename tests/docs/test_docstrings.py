@@ -45,7 +45,7 @@ def bound(node):
 
 
 def definitions(tree):
-    """Yield what a module defines for others: its functions, classes, constants, imports, fields and attributes."""
+    """Yield the public names of a module: functions, classes, constants, imports, fields and attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             yield node.name

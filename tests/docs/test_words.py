@@ -17,6 +17,9 @@ CEILINGS = {"lapsvm": 35, "pipelines": 223, "datasets": 1}
 PRIVATE = re.compile(r"(?<![a-z])(told|ahead|elsewhere|anneal\w*|winners)(?![a-z])", re.IGNORECASE)
 PRIVATE_CEILING = 17
 
+RIDDLE = re.compile(r"^\w+ what\b|^(Return|Yield) (those|that) of\b|\bof no class\b|\bso many\b")
+"""First lines of docstrings with a clause in place of a noun, or a noun that is not there."""
+
 
 def modules(room):
     """Return the files of a room; the other rooms may be links inside of lapsvm."""
@@ -63,3 +66,17 @@ def test_private_words_only_become_fewer():
     paths += [path for path in (ROOT / "cython_ext").iterdir() if path.suffix in (".pyx", ".h")]
     words = Counter(word.lower() for path in paths for word in PRIVATE.findall(path.read_text("utf-8")))
     assert words.total() <= PRIVATE_CEILING, f"the ceiling may only fall, got {dict(words)}"
+
+
+def first_lines(path):
+    """Yield (file, first line) of every docstring of a file."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            text = ast.get_docstring(node)
+            yield path.relative_to(ROOT).as_posix(), text.splitlines()[0] if text else ""
+
+
+def test_a_first_line_names_its_result():
+    folders = (*ROOMS, "tests", "benchmarks", "examples", "docs")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert [(path, line) for one in paths for path, line in first_lines(one) if RIDDLE.search(line)] == []

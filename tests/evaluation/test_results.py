@@ -233,7 +233,7 @@ def outcome(path):
 
 
 def assert_read_alike(path, monkeypatch):
-    """Compare what the kernel and its twin make of a file."""
+    """Compare the kernel's and its twin's reading of a file."""
     readings = []
     for kernel in (compiled, reference):
         monkeypatch.setattr(results, "_kernel", kernel)

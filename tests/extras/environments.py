@@ -22,7 +22,7 @@ WHEEL = os.environ.get("LAPSVM_EXTRAS_WHEEL")
 
 
 def requirements(name, extras):
-    """Return what a distribution requires with some extras; of lapsvm what pyproject.toml says now."""
+    """Return the requirements of a distribution with some extras; those of lapsvm are read from pyproject.toml."""
     if canonicalize_name(name) == "lapsvm":
         texts = [*PROJECT["dependencies"], *(text for extra in extras for text in EXTRAS[extra])]
         wanted = [Requirement(text) for text in texts]

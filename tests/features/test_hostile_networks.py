@@ -11,7 +11,7 @@ onnx = pytest.importorskip("onnx")
 
 
 def looping(rounds, inside=False):
-    """Return a network with a loop of so many rounds ("" for any number), perhaps in the branch of a condition."""
+    """Return a network with a loop of some rounds ("" for any number), perhaps in the branch of a condition."""
     make, kinds = onnx.helper, onnx.TensorProto
     flag = make.make_tensor_value_info("go", kinds.BOOL, [])
     body = make.make_graph(

@@ -26,7 +26,7 @@ def bags_of(windows):
 
 
 def chosen(windows, y, found, top):
-    """Return what stands for each positive at the solution, the mean of its best windows."""
+    """Return the features that represent each positive at the solution, the mean of its best windows."""
     best = [np.argsort(-(own @ found.coef), kind="stable")[:top] for own in windows[y > 0]]
     return np.array([own[index].mean(axis=0) for own, index in zip(windows[y > 0], best, strict=True)])
 

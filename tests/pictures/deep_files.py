@@ -44,6 +44,6 @@ def write_tiff(path, samples, tags=None, order="<"):
 
 
 def ramp(bits, channels=1):
-    """Return samples (4, 256) that rise over the whole range of so many bits, in one channel or several."""
+    """Return samples (4, 256) that rise over the whole range of a number of bits, in one channel or several."""
     grey = np.tile(np.arange(256) * (2**bits // 256) + (2**bits // 256 - 1), (4, 1)).astype(np.uint16)
     return grey if channels == 1 else np.dstack([grey] * channels)

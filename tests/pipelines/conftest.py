@@ -76,7 +76,7 @@ def made():
 
 
 def _comparable(path: Path) -> bytes:
-    """Return what a file holds; of a history all but the seconds, which no two runs share."""
+    """Return the content of a file, of a history without the seconds, which no two runs share."""
     if path.name != "history.csv":
         return path.read_bytes()
     with path.open(newline="") as file:

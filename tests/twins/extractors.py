@@ -104,7 +104,7 @@ def _normalise(block: Float64, floor: float, clip: float) -> Float64:
 
 
 def letterboxed(picture: Array, cell: int, rows: int, columns: int) -> tuple[Float64, tuple[int, int]]:
-    """Return what a network of fixed size sees of a picture, and how many rows and columns of its map show the picture.
+    """Return a picture as a network of fixed size sees it, and the number of rows and columns of its map that show it.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def losses(bound, dtype):
 
 
 def windows(torch_type, dtype, dim):
-    """Compile what passes over windows launch."""
+    """Compile the kernels of passes over windows."""
     stride = -(-dim * torch_type.itemsize // 16) * 16 // torch_type.itemsize
     held, lengths = torch.zeros((300, stride), dtype=torch_type), torch.ones(300)
     for k, excluded in ((1, None), (33, np.zeros(300, dtype=np.bool_)), (MOST_COLUMNS, None)):

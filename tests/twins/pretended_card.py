@@ -92,7 +92,7 @@ def _card(device):
 
 
 def _computed(function, args, kwargs):
-    """Return what an operation of torch's returns, on the device where it would run."""
+    """Return the result of an operation of torch, on the device where it would run."""
     if function is torch.ops.prim.device.default:
         return args[0].card
     name, cards = function._schema.name, _checked(function._schema.name, args, kwargs)
@@ -124,7 +124,7 @@ def _checked(name, args, kwargs):
 
 
 class _Cards(TorchDispatchMode):
-    """Catches what makes tensors of a card, in one thread."""
+    """Catches operations that make tensors of a card, in one thread."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -221,5 +221,5 @@ def pytest_configure(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Tell what ran there."""
+    """Tell the operations that ran there."""
     terminalreporter.write_line(f"pretended GPUs: {COUNTS['operations']:,} operations, {COUNTS['waits']:,} waits")

@@ -365,7 +365,7 @@ def components(values: Array, thresholds: Array, least: int) -> tuple[Array, Arr
 
 
 def _connected(pixels: set[tuple[int, int]], start: tuple[int, int]) -> set[tuple[int, int]]:
-    """Return those of the pixels that a chain of neighbours, also diagonal ones, links with one of them."""
+    """Return the pixels that a chain of neighbours, also diagonal ones, links with one of them."""
     part, edge = {start}, [start]
     while edge:
         y, x = edge.pop()

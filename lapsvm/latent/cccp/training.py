@@ -111,7 +111,7 @@ class Training:
         return BestWindows(index, score)
 
     def close(self) -> None:
-        """Release what this training alone holds."""
+        """Release the memory that only this training holds."""
 
     def run(self, previous: "Training | None" = None) -> Passes:
         """Yield points and receive their best windows; return the solution.

@@ -84,7 +84,7 @@ def precision_figures(
 
 
 def precision_lines(figures: Mapping[str, Mapping[str, float]], n_pictures: int) -> Iterator[str]:
-    """Yield what int8 costs and saves, and advice where it costs too much."""
+    """Yield the cost and the gain of int8, and advice where the cost is too high."""
     time, size = figures["milliseconds"], figures["megabytes"]
     yield (
         f"int8: {time[INT8]:.0f} ms a picture beside {time[FLOAT32]:.0f} of float32, by one thread; "

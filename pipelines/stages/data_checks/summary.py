@@ -65,7 +65,7 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
 
 
 def _folders_of_no_class(records: Sequence[ImageRecord]) -> str:
-    """Return in which folders of no class records lie, as the end of a phrase; "" for none, as in a table."""
+    """Return the folders of pictures without a class, as the end of a phrase. "" for none, as in a table."""
     folders = sorted({folder for record in records for folder in record.id.split("/")[:-1]})
     named = [name for name in folders if is_no_class_name(name)]
     return f" (folder {' and '.join(named)})" if named else ""
@@ -123,7 +123,7 @@ def _ignored_sentences(data: RunData) -> Iterator[str]:
 
 
 def misspellings(data: RunData) -> dict[str, str]:
-    """Return class -> question, for classes with a name like that of a larger class, or of a folder of no class.
+    """Return class -> question, for classes with a name like a larger class's, or like `background`.
 
     Case, spaces and signs aside; names with digits must be equal then: "class1" and "class11" are two. A name that has
     a word of no class among others, as "good_parts", is asked for, too.
@@ -146,7 +146,7 @@ def misspellings(data: RunData) -> dict[str, str]:
 
 
 def _word_of(name: str, words: Collection[str]) -> str | None:
-    """Return the word of no class in a name of several words; None without one, or with one that is negated."""
+    """Return the word for good pictures in a name of several words. None without one, or with one that is negated."""
     parts = re.findall(r"[^\W\d_]+", name.casefold())
     known = [word for word in parts if word in words]
     return known[0] if known and len(parts) > 1 and NEGATIONS.isdisjoint(parts) else None

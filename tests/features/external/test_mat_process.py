@@ -44,7 +44,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def replaced(monkeypatch):
-    """Return what makes another program the process that reads: a text of Python, which has a function `answer`."""
+    """Return a function that makes a text of Python, with a function `answer`, the process that reads."""
 
     def call(text):
         code = f"""

@@ -40,7 +40,7 @@ class TestWarpedNetworkOfLengthOne(ExtractorLaws):
 
 
 def seen(box, size, context):
-    """Return what a network sees of a window, by the twin."""
+    """Return a window as a network sees it, by the twin."""
     square = (warped_window(PICTURE, box, size, context, MEAN) - MEAN) / STD
     return torch.from_numpy(square.transpose(2, 0, 1)[None].astype(np.float32))
 

@@ -30,7 +30,7 @@ with interruptible():
 
 
 def _listen_to_ctrl_c():
-    """Undo what a background shell hands down: SIGINT ignored."""
+    """Undo a background shell's setting: SIGINT ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -38,7 +38,7 @@ def models(finished, tmp_path):
 
 
 def found(command, *arguments):
-    """Return what predict writes, and the class -> detections of its first picture."""
+    """Return the output of predict, and the class -> detections of its first picture."""
     result = command("predict", "--extractor", "hog", *arguments)
     assert result.status == 0, result.err
     entries = json.loads(result.out)

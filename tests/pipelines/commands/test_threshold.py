@@ -23,7 +23,7 @@ def inspected_copy(inspected, tmp_path):
 
 @pytest.fixture
 def mixed_up(inspected_copy):
-    """The same with held-out scores that pictures of no class and with a defect share."""
+    """The same with held-out scores that good and defective pictures share."""
     return mix_up(inspected_copy)
 
 
@@ -40,7 +40,7 @@ def stored(run):
 
 
 def held_out_best(run, names=("bar", "spot")):
-    """Return the highest held-out probability of each picture of no class, and of the others, by plain loops."""
+    """Return the highest held-out probability of each good picture, and of the others, by plain loops."""
     best, shown = {}, {}
     for name in names:
         held_out = HeldOut.load(run / "heldout" / f"{name}.safetensors")

@@ -1,4 +1,4 @@
-"""Comparing runs whose data have pictures of no class."""
+"""Comparing runs whose data have good pictures."""
 
 import json
 

@@ -87,7 +87,7 @@ class SimulatedDisk:
         return folder
 
     def text(self, state, name):
-        """Return what a file holds in a state; b"" if it is not there."""
+        """Return the content of a file in a state. b"" if it is not there."""
         return self._blobs[state[name]] if state.get(name) else b""
 
     # ---- what the disk holds ----
@@ -181,7 +181,7 @@ class SimulatedDisk:
         return found
 
     def _changes(self, current):
-        """Return what happened to names since their folders were synced: rows (folder, name, entry or None) of each."""
+        """Return the changes of names since their folders were synced: rows (folder, name, entry or None)."""
         found = {}
         for folder, now in current.items():
             synced = self._names.get(folder, {})
@@ -192,7 +192,7 @@ class SimulatedDisk:
         return list(found.values())
 
     def _torn(self, inode, changed):
-        """Keep what a file held when it was synced, with what a function makes of what it has had since."""
+        """Keep the synced content of a file, and a function's version of the content since."""
         now, then = self._blobs[self._content[inode]], self._blobs[self._durable.get(inode, self._empty)]
         return self._blob(then + changed(now[len(then) :]) if now.startswith(then) else changed(now))
 
@@ -204,6 +204,6 @@ class SimulatedDisk:
 
 
 def emptied(folder):
-    """Remove what a folder holds."""
+    """Remove the content of a folder."""
     shutil.rmtree(folder, ignore_errors=True)
     return folder

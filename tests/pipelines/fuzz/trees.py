@@ -94,7 +94,7 @@ def damaged(draw, content):
 
 
 def often_whole(texts):
-    """Draw what a strategy draws, four times of five without further damage."""
+    """Draw from a strategy, four times of five without further damage."""
     return st.integers(0, 4).flatmap(lambda kind: texts.flatmap(damaged) if kind == 4 else texts)
 
 

@@ -239,7 +239,7 @@ def browser(tmp_path):
 
 @pytest.fixture
 def exported(run_copy, tmp_path, command):
-    """Return what exports the training pictures in a format, and returns the folder and the pictures."""
+    """Return a function that exports the training pictures in a format, and returns the folder and the pictures."""
 
     def export(form):
         folder = tmp_path / form
@@ -252,7 +252,7 @@ def exported(run_copy, tmp_path, command):
 
 @pytest.fixture
 def merge(run_copy, command):
-    """Return what merges a path, and returns what was said and the verdicts."""
+    """Return a function that merges a path, and returns the warnings and the verdicts."""
 
     def merge(path, *options):
         said = command("review", "--out", run_copy, "--merge", path, *options)

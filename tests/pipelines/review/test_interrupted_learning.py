@@ -8,7 +8,7 @@ from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 
 def look(address, count):
-    """Say of so many pictures of the first class that no box is right, as the page does, and return the last reply."""
+    """Reject some pictures of the first class, as the page does, and return the last reply."""
     origin = "/".join(address.split("/")[:3])
 
     def asked(path, body=None):

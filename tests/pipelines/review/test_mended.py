@@ -60,7 +60,7 @@ def edit_voc(folder, picture, rows):
 
 
 def edit_label_studio(folder, picture, rows):
-    """Add what a person submits, as the program's own export has it."""
+    """Add a person's answer to an export of the program."""
     path = folder / "project-1.json"
     content = json.loads((path if path.exists() else folder / "tasks.json").read_text())
     task = next(one for one in content if one["data"]["image"].endswith(picture.name))

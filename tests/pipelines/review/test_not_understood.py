@@ -11,7 +11,7 @@ from .reviews import change_json
 
 @pytest.fixture
 def merged(merge):
-    """Return what merges a path, and returns what was said and the verdicts as (picture, class, kind)."""
+    """Return a function that merges a path, and returns the warnings and the verdicts as (picture, class, kind)."""
 
     def merged(*arguments):
         said, verdicts = merge(*arguments)

@@ -14,7 +14,7 @@ ELSEWHERE = {"x": 5, "y": 5, "width": 40, "height": 40}
 
 @pytest.fixture
 def merged(merge):
-    """Return what merges a path, and returns what was said and (picture, class) -> boxes."""
+    """Return a function that merges a path, and returns the warnings and (picture, class) -> boxes."""
 
     def merged(*arguments):
         said, verdicts = merge(*arguments)

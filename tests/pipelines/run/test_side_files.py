@@ -37,7 +37,7 @@ EDITS = {
 
 @pytest.fixture(params=list(DAMAGES))
 def damage(request):
-    """Return what damages a file."""
+    """Return a function that damages a file."""
 
     def call(path):
         path.write_bytes(DAMAGES[request.param](path.read_bytes()))

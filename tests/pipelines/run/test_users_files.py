@@ -1,4 +1,4 @@
-"""Only what this program wrote into a folder is ever replaced or removed."""
+"""Only files that this program wrote into a folder are ever replaced or removed."""
 
 import json
 import os

@@ -15,7 +15,7 @@ from lapsvm.features import open_shards
 
 
 class Listener:
-    """Keeps what is said."""
+    """Keeps the sentences."""
 
     def __init__(self):
         self.lines = []

@@ -84,7 +84,7 @@ class KeepingJobs(Jobs):
 
 
 def updated(shards):
-    """Write what a set lacks; return the shards that are made, and those written with fewer pictures, by name."""
+    """Write the missing shards of a set; return the names of shards made, and of shards written with fewer pictures."""
     missing = shards.to_do(Reporter(quiet=True), "check", 2)
     kept = shards.carried_over(missing)
     changed = [path for path in kept if path in shards.placement.names]

@@ -1,4 +1,4 @@
-"""The source ``normal`` in a run: fitted once to pictures of no class, stored, and measured with like any other."""
+"""The source ``normal`` in a run: fitted once to good pictures, stored, and measured with like any other."""
 
 import shutil
 

@@ -54,7 +54,7 @@ def start(arguments, out, log):
 
 
 def ended(process, after):
-    """Wait so many seconds for a process; return its exit status if it ended by itself, else None."""
+    """Wait some seconds for a process; return its exit status if it ended by itself, else None."""
     end = time.monotonic() + after
     while True:
         found, status = os.waitpid(process, os.WNOHANG)

@@ -34,14 +34,14 @@ def small_disk(tmp_path):
 
 
 def without(run, verb):
-    """Remove what a verb makes, and what later ones made from it."""
+    """Remove a verb's products, and the products that later verbs made from them."""
     for name in LATER[verb]:
         path = run / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def fill(disk, room):
-    """Fill a disk up to so many bytes of room."""
+    """Fill a disk up to a number of free bytes."""
     state = os.statvfs(disk)
     (disk / BALLAST).write_bytes(bytes(state.f_bavail * state.f_frsize - room))
 

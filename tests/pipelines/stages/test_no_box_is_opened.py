@@ -31,7 +31,7 @@ OPENERS = {
 
 
 def break_annotations(root):
-    """Write what no reader takes."""
+    """Write content that no reader takes."""
     for path in (root / "Annotations").iterdir():
         path.write_text("<annotation><object>")
 
@@ -56,7 +56,7 @@ def roots(digits, tmp_path_factory):
 
 
 def annotations(root):
-    """Return what the files of annotations hold."""
+    """Return the contents of the annotation files."""
     return {path.name: path.read_bytes() for path in (root / "Annotations").iterdir()}
 
 
@@ -75,7 +75,7 @@ def proposals(finished, tmp_path):
 
 @pytest.fixture
 def check_same_bytes(roots, tmp_path, command, made):
-    """Return what runs some verbs on all data, detection at last, and checks that nothing depends on annotations."""
+    """Return a function that runs some verbs, detection last, and checks that nothing depends on annotations."""
 
     def check(*verbs):
         runs = [tmp_path / f"RUN{number}" for number in range(len(roots))]

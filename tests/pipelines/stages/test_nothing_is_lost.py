@@ -132,7 +132,7 @@ def test_a_run_interrupted_20_times_at_random_moments_ends_with_the_same_bytes(t
 
 
 def _listen_to_ctrl_c():
-    """Undo what a background shell hands down: SIGINT ignored."""
+    """Undo a background shell's setting: SIGINT ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -172,7 +172,7 @@ def test_the_figure_takes_the_scores_of_the_pictures_that_show_the_class():
 
 
 def every_draw(right, score, number):
-    """Return coverage, and the width in units of that of verdicts alone, over all draws of so many pictures."""
+    """Return coverage, and the width in units of that of verdicts alone, over all draws of a number of pictures."""
     truth, among, held, widths = right.mean(), len(right), [], []
     for one in combinations(range(among), number):
         drawn = np.array(one)

@@ -103,7 +103,7 @@ def test_the_share_rises_with_what_stands_out_and_has_no_step(one, other):
 
 
 def test_labels_of_the_fold_do_not_decide_for_the_chain_without_it():
-    """Only what the chain may see decides: here its own positive does not stand out, that of the fold does."""
+    """Only pictures that the chain may see decide: here its own positive does not stand out, that of the fold does."""
     pictures = pictures_of([[3.0, 2.9, 0.0]] * 2, [[0.0, 0.9, 0.0], [0.9, 0.95, 0.0]])
     seen = np.array([1, 0], dtype=np.int8)
     assert chosen(pictures, seen=seen) == [0, 0]

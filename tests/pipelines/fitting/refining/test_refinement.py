@@ -242,7 +242,7 @@ KNOWN = KnownBoxes(np.array([[10.0, 10, 30, 30]]), np.empty((0, 4)))
 
 
 def taught(planted, *labels, count=6):
-    """Return a refinement, and what it makes of a class with so many reviewed pictures."""
+    """Return a refinement, and its result for a class with a number of reviewed pictures."""
     refinement, task = planted(*labels)
     rows = np.flatnonzero(task.y > 0)[:count].tolist()
     refinement = replace(refinement, reporter=Reporter(False))

@@ -179,7 +179,7 @@ class Shards(list):
 
 
 def shared(memory, threads=8, cluster=None, labels=LABELS):
-    """Return what three classes of ten pictures share."""
+    """Return the request that three classes of ten pictures share."""
     shards = Shards([SimpleNamespace(offsets=np.append(0, np.cumsum(SIZES)))])
     workspace = SimpleNamespace(memory=memory, cluster=cluster, threads=threads)
     settings = Settings(refine=RefineSettings(candidates=3))
