@@ -73,6 +73,28 @@ def test_every_research_command_is_listed_with_its_page():
     assert [link for link in links(folder / "README.md") if not link.exists()] == []
 
 
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted((ROOT / "benchmarks").rglob("*.md"))], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_commands_on_a_page_are_in_the_tree_or_of_a_commit(page):
+    assert list(strangers(page.read_text(encoding="utf-8"))) == []
+
+
+def strangers(text):
+    """Yield the scripts in paragraphs and rows that name no commit, and that the tree does not have."""
+    for part in re.split(r"\n\s*\n|\n(?=\|)", text):
+        if not re.search(r"\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{8}\b", part):
+            for script in re.findall(r"\b((?:benchmarks|examples)/[\w/]+\.py)\b", part):
+                if not (ROOT / script).is_file():
+                    yield script
+
+
+def test_a_command_that_is_gone_is_noticed():
+    gone = "`python benchmarks/gone.py` takes 3 s"
+    assert list(strangers(f"{gone}.\n\n{gone} (93a728ce).")) == ["benchmarks/gone.py"]
+    assert list(strangers("| a |\n| `python benchmarks/papers/inference.py limit` |")) == []
+
+
 def test_the_notebook_lists_its_pages():
     listed = links(ROOT / "research" / "notebook" / "README.md")
     assert {page for page in NOTEBOOK if page.name != "README.md"} <= set(listed)
