@@ -7,22 +7,25 @@
     python benchmarks/torch_losses.py head         a linear head against RankSVM's certified objective
     python benchmarks/torch_losses.py passes       two passes against one, and two processes against one
     python benchmarks/torch_losses.py gpu          milliseconds of a call and its gradient on a GPU
+    python benchmarks/torch_losses.py peers        beside other packages' losses, where they are installed
 
 Times are process CPU time, one thread (set OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1), everything compared timed in
 alternation within one process. On a GPU they are the wall times of a call until the GPU is done, after a comparison of
 values and gradients with the processor's in float64; "over the processor" copies the scores there, ranks them with the
-kernel and copies the gradient back.
+kernel and copies the gradient back. Peers are torchsort (soft ranks), LibAUC (APLoss, whose matrix needs 3 GB) and
+blackbox-backprop (a repository of its authors); their values differ, so that costs alone are compared.
 """
 
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import torch
 from lapsvm.pipelines.cli.study import Cell, Into, alternate, gpu_clock, print_gpu, print_table, study_command
-from ranking import inference
+from papers import scores as made
 
 from lapsvm.models import RankSVM
 from lapsvm.nn import DirectLoss, RankHingeLoss, RankRampLoss, rank_hinge_loss, two_pass_backward
@@ -40,7 +43,7 @@ Call = Callable[[], object]
 
 def example(n_pos: int, n_neg: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Normal float32 scores, positives shifted by .5, in random order; labels are int8."""
-    scores, labels = inference.example(n_pos, n_neg, 0.5, seed)
+    scores, labels = made.example(n_pos, n_neg, 0.5, seed)
     return scores.astype(np.float32), labels
 
 
@@ -107,7 +110,7 @@ module(small.requires_grad_(), few).backward()
 scores, labels = map(torch.tensor, example(*LARGE))
 scores.requires_grad_()
 """
-    peaks = {name: inference.peak_memory(prepare, "module(scores, labels).backward()", name)
+    peaks = {name: made.peak_memory(prepare, "module(scores, labels).backward()", name)
              for name in ("hinge", "ramp", "down")}  # fmt: skip
     rows = ([f"{name} ap", f"{peak / 2**20:.1f}"] for name, peak in peaks.items())
     print_table(["loss", "peak extra memory MiB, the gradient of 0.4 MiB included"], rows)
@@ -279,7 +282,54 @@ def over_processor(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return RankHingeLoss()(scores.cpu(), labels.cpu()).to(scores.device)
 
 
-main = study_command(time, overhead, memory, agreement, head, passes, gpu)
+def peers() -> None:
+    """Time forward and backward of a large batch beside other packages' losses."""
+    arrays, truth = example(*LARGE)
+    scores, labels = torch.tensor(arrays, requires_grad=True), torch.tensor(truth)
+    bce = both_ways(torch.nn.BCEWithLogitsLoss(), scores, labels.float())
+    calls = {
+        "AP hinge": both_ways(RankHingeLoss(), scores, labels),
+        "AP ramp": both_ways(RankRampLoss(), scores, labels),
+    }
+    left_out = {}
+    for name, make in PEERS.items():
+        try:
+            calls[name] = both_ways(make(len(scores)), scores, labels)
+        except (ImportError, OSError) as error:
+            left_out[name] = error
+    print_table(["loss", "forward and backward ms", "over BCE"], peer_rows(bce, calls))
+    for name, error in left_out.items():
+        print(f"\nleft out: {name} ({type(error).__name__}: {error})")
+
+
+def peer_rows(bce: Call, calls: dict[str, Call]) -> Iterator[list[Cell]]:
+    """Yield the row of each loss, timed in turn with BCE."""
+    for name, call in calls.items():
+        found = microseconds({"BCE": bce, name: call}, 2 if name == "LibAUC APLoss" else 15)
+        yield [name, f"{found[name] / 1e3:.3g}", f"{found[name] / found['BCE']:.3g}"]
+
+
+def soft_ranks(_: int) -> Callable[..., torch.Tensor]:
+    """Return the sum of the positives' soft ranks: the least that a loss of ranks needs."""
+    soft_rank = import_module("torchsort").soft_rank
+    return lambda scores, labels: soft_rank(scores[None])[0][labels > 0].sum()
+
+
+def blackbox(_: int) -> Callable[..., torch.Tensor]:
+    """Return the AP loss of Rolinek et al. (CVPR 2020): 1 - AP, differentiated by a second ranking."""
+    loss = import_module("blackbox_backprop.mAP").MapLoss(4.0, 0.02, 0.0, 0)
+    return lambda scores, labels: loss.raw_map_computation(scores[:, None], labels.float()[:, None])
+
+
+def libauc(n: int) -> Callable[..., torch.Tensor]:
+    """Return LibAUC's loss of probabilities; it wants the index of every sample."""
+    loss, index = import_module("libauc.losses").APLoss(data_len=n), torch.arange(n)
+    return lambda scores, labels: loss(torch.sigmoid(scores), labels.float(), index)
+
+
+PEERS = {"torchsort soft ranks": soft_ranks, "blackbox AP": blackbox, "LibAUC APLoss": libauc}
+
+main = study_command(time, overhead, memory, agreement, head, passes, gpu, peers)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

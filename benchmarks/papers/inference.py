@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from claims import Mean, claim, print_claims
-from lapsvm.pipelines.cli.study import Cell, Into, alternate, print_table, study_command
+from lapsvm.pipelines.cli.study import Cell, Given, Into, alternate, print_table, study_command
 from scores import example, peak_memory
 
 from lapsvm.ranking import most_violated_ranking
@@ -46,8 +45,9 @@ CURVES = [
     ("ndcg", "auto"), ("ndcg", "optranks"), ("ndcg", "greedy"),
 ]  # fmt: skip
 COMPARED = [curve for curve in CURVES if curve[0] != "zero_one" and curve != ("ndcg", "optranks")]  # by `baselines`
+COMPARED.append(("partial_auc", "auto"))
 EXACT = [*CURVES[1:], *((loss, way) for loss in ("auc", "mrr", "pos_at_top") for way in ("auto", "optranks"))]
-Quick = Annotated[bool, typer.Option("--quick", help="Few and small problems.")]
+Quick = Annotated[bool, Given("--quick", help="Few and small problems.")]
 BEARABLE_PAIRS = 3e7  # greedy methods try every pair
 
 
@@ -138,7 +138,7 @@ def short(case: int, loss: str, method: str) -> float:
 
 
 def scaling(
-    out: Annotated[Path, typer.Option(help="Folder of the plots and their data.")] = FIGURES, quick: Quick = False
+    out: Annotated[Path, Given(help="Folder of the plots and their data.")] = FIGURES, quick: Quick = False
 ) -> None:
     """Draw the papers' three plots."""
     rows = []

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
+import click
 import numpy as np
-import typer
 from claims import print_claims
-from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.parsing import split_names
-from lapsvm.pipelines.cli.study import study_command
+from lapsvm.pipelines.cli.study import Given, study_command
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Bar, Reporter
 from libsvm_sets import Samples, read_official_split, read_set, scaled
@@ -226,12 +225,12 @@ def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
 
 @study_command
 def main(
-    out: Annotated[Path, typer.Option(help="Folder for toppush.json and toppush.md.", **PATH)],
-    root: Annotated[Path | None, typer.Option(help="Folder with the data sets.")] = None,
-    sets: Annotated[str, typer.Option(help="Data sets, separated by commas.")] = "spambase,diabetes,w8a,a9a",
-    splits: Annotated[int, typer.Option(min=0, help="Random splits of each set.")] = 30,
-    learners: Annotated[str, typer.Option(help="Learners, separated by commas.")] = ",".join(LEARNERS),
-    quick: Annotated[bool, typer.Option("--quick", help="Two splits of 90 made samples, three learners.")] = False,
+    out: Annotated[Path, Given(help="Folder for toppush.json and toppush.md.")],
+    root: Annotated[Path | None, Given(help="Folder with the data sets.")] = None,
+    sets: Annotated[str, Given(help="Data sets, separated by commas.")] = "spambase,diabetes,w8a,a9a",
+    splits: Annotated[int, Given(low=0, help="Random splits of each set.")] = 30,
+    learners: Annotated[str, Given(help="Learners, separated by commas.")] = ",".join(LEARNERS),
+    quick: Annotated[bool, Given("--quick", help="Two splits of 90 made samples, three learners.")] = False,
 ) -> None:
     """Repeat the table of TopPush; a second call resumes an interrupted one."""
     named, chosen = split_names("option --sets", sets), split_names("option --learners", learners, LEARNERS)
@@ -239,7 +238,7 @@ def main(
         root, named, splits, chosen = out / "made", ["diabetes"], 2, [BASE, "infinite_push", "logistic_regression"]
         write_made(root / named[0])
     table = run(root or Path(), out, named, splits, chosen)
-    typer.echo((out / "toppush.md").read_text(encoding="utf-8"))
+    click.echo((out / "toppush.md").read_text(encoding="utf-8"))
     print_claims(claims_of(table["splits"]))
 
 

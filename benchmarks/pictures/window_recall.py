@@ -10,17 +10,19 @@ and for several folders one of sets. CPU milliseconds are of one thread.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from time import thread_time
 from typing import Annotated, Any, NamedTuple
 
 import cv2
 import numpy as np
+from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.cli.study import Cell, Given, Into, print_table, study_command
 
 from lapsvm.annotations.voc import read_objects
 from lapsvm.boxes import from_voc, iou
 from lapsvm.catalog import read_image
-from lapsvm.errors import ImageError
+from lapsvm.errors import ImageError, OptionError
 from lapsvm.windows import propose
 from lapsvm.windows.proposals import enlarged_boxes, reduced
 
@@ -37,15 +39,27 @@ class Proposed(NamedTuple):
 
 @study_command
 def main(
-    roots: Annotated[list[Path], Given(metavar="ROOT", is_argument=True)],
+    roots: Annotated[list[Path] | None, Given(metavar="ROOT", is_argument=True)] = None,
     methods: Annotated[str, Given(help="Separated by commas.")] = "selective_search,mixed",
     limit: Annotated[int, Given("--pictures", help="Of each folder.")] = 200,
     side: Annotated[int, Given(help="Longer side in pixels of what windows are proposed in.")] = 512,
+    quick: Annotated[bool, Given(help="Three drawn pictures, in any folder's place.")] = False,
     into: Into = None,
 ) -> None:
     """Print the recall of some folders."""
     cv2.setNumThreads(1)
-    names, sets = methods.split(","), []
+    with TemporaryDirectory() as folder:
+        if quick:
+            write_digits(folder, n_train=10, n_test=10)
+            roots, limit = [Path(folder)], 3
+        if not roots:
+            raise OptionError("argument ROOT must name one folder or more, got none.")
+        measure(roots, methods.split(","), limit, side, into)
+
+
+def measure(roots: Sequence[Path], names: list[str], limit: int, side: int, into: Path | None) -> None:
+    """Print the tables of some folders."""
+    sets = []
     for root in roots:
         proposed = list(zip(*pictures(root, limit, names, side), strict=True))
         sets.append([f"{root.name}, {sum(one.overlaps.shape[1] for one in proposed[0]):,}"])

@@ -10,6 +10,7 @@ import click
 import numpy as np
 from cell_tables import Results, label, markdown, protocol_table
 from cells import Cells
+from lapsvm.datasets.digits import open_digits
 from lapsvm.pipelines.cli.parameters import verb_command
 from lapsvm.pipelines.cli.parsing import named_extractors, setting_values, split_names
 from lapsvm.pipelines.cli.study import study_command
@@ -54,7 +55,13 @@ PROTOCOL = (
     Option("top", "--top", float, "The number of windows that represent a positive picture.", default=1.0),
     Option("draws", "--draws", int, "The bootstrap draws of the pictures.", rule=Range(1, MAX_DRAWS), default=500),
     Option("seeds", "--seeds", int, "The number of repetitions; with --data digits.", rule=COUNT_FROM_1, default=1),
+    Option("quick", "--quick", bool, "Twelve drawn pictures in any set's place, few windows, one constant.",
+           default=False),
 )  # fmt: skip
+QUICK = {
+    "data": "voc", "classes": "six,three", "windows": "grid", "max_windows": 8, "shards_from": None,
+    "objectness": "none", "rank_C": "10", "hinge_C": "0.1", "hinge_J": "1", "fold_count": 2, "draws": 20, "seeds": 1,
+}  # fmt: skip
 LEFT_OUT = ("recipe", "proposals", "executor", "device", "redo")  # of the options of `extract`
 TAKEN = tuple(
     option for option in options_of("extract") if option.panel != "External files" and option.name not in LEFT_OUT
@@ -65,6 +72,9 @@ def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
     """Return the function ``main(arguments)`` of a protocol; `defaults` replace the shared ones."""
 
     def protocol(options: dict[str, Any]) -> None:
+        if options["quick"]:
+            options |= QUICK | {"extractor": options["extractor"] or ["hog"], "root": options["out"] / "data"}
+            open_digits(options["root"], n_train=12, n_test=10)
         run_protocol(protocol_options(name, options), options)
 
     protocol.__doc__ = about

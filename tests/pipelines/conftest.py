@@ -21,7 +21,7 @@ OF_PRODUCT = ["--windows", "grid", "--max-windows", "200", "--C", "10", "--folds
 FAST = EXTRACTION + TRAINING + HOG
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path += [
-    str(BENCHMARKS / name) for name in ("protocols", "recipes", "ranking", "passes")
+    str(BENCHMARKS / name) for name in ("protocols", "recipes", "papers", "passes")
 ]  # scripts import their siblings
 MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")
 
