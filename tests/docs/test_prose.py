@@ -10,7 +10,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-WORDS, PAGE_WORDS, SENTENCE_WORDS = 57_000, 2_750, 60  # as `wc -w` counts them
+WORDS, PAGE_WORDS, SENTENCE_WORDS = 60_000, 2_750, 60  # as `wc -w` counts them
 
 HISTORY = re.compile(
     r"""\bsince\ (?:then|version|\d) | ,\ since[.;:)] |              # of a later version, or of earlier figures

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.commands.verbs import main as lapsvm
 from PIL import Image
+from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
 from ...twins.networks import onnx_network
@@ -43,6 +44,21 @@ def test_random_labels_of_a_normal_map_have_a_row_for_each_source(script, rows):
     assert found["random order"][3] == "2"
 
 
+def test_bags(script, rows, tmp_path):
+    """One instance of a positive bag lies apart: every bag is right, by both learners and with the kernel."""
+    rng, labels = np.random.default_rng(0), np.arange(20) % 2
+    numbers = np.repeat(np.arange(1, 21), 4)
+    instances = rng.normal(size=(80, 3)) + 9 * (labels[numbers - 1] * (np.arange(80) % 4 == 2))[:, None]
+    (tmp_path / "made").mkdir()
+    for name, (key, table) in {"X": ("X", instances), "B": ("Bag2", numbers), "L": ("bagI", labels)}.items():
+        savemat(tmp_path / "made" / f"{name}.mat", {key: table})
+    module = script("protocols/bags.py", FOLDS=2, COMPONENTS=10, WIDTHS=(1.0,))
+    module.SETS = {"made": module.BagSet("made", "X", "B", "L", (0.5, 0.5, 0.5))}
+    row = rows(module, "--root", tmp_path, "--sets", "made", "--repeats", "1")["made"]
+    assert row[:5] == ["made", "20", "hinge", "Gaussian", "1.000"]
+    assert [float(row[6]), float(row[7])] == [1, 1]
+
+
 def test_every_command_has_a_test():
     listed = re.findall(r"^\| `(\S+)` \|", LIST.read_text("utf-8"), re.MULTILINE)
     own = set(re.findall(r'"(\w+/\w+\.py|\w+\.py)"', Path(__file__).read_text("utf-8")))
@@ -52,7 +68,8 @@ def test_every_command_has_a_test():
 
 
 def test_every_command_for_a_page_is_run_with_it():
-    wired = {str(path.relative_to(BENCHMARKS)) for path in BENCHMARKS.rglob("*.py") if "into: Into" in path.read_text()}
+    texts = {str(path.relative_to(BENCHMARKS)): path.read_text("utf-8") for path in BENCHMARKS.rglob("*.py")}
+    wired = {name for name, text in texts.items() if "into: Into" in text and "__main__" in text}
     tree = ast.parse(Path(__file__).read_text("utf-8"))
     tests = [ast.unparse(node) for node in tree.body if isinstance(node, ast.FunctionDef)]
     with_page = [

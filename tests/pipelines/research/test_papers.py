@@ -41,6 +41,7 @@ def test_the_page_has_a_command_for_every_script_of_the_papers():
     folder = everything.PAGE.parent
     scripts = {path.name for path in folder.glob("*.py") if "__main__" in path.read_text()} - {"everything.py"}
     assert scripts == {name for one in COMMANDS for name in re.findall(r"papers/(\w+\.py)", one)} | {"solver.py"}
+    assert any("passes/ten_million.py" in one for one in COMMANDS)
 
 
 def test_data_that_are_not_there_are_named(tmp_path):
