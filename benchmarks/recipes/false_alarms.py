@@ -1,8 +1,8 @@
 """False alarms wanted and got: `python benchmarks/recipes/false_alarms.py RUN PICTURES...`.
 
 For several shares of false alarms the threshold of `lapsvm threshold` is chosen on RUN's held-out pictures of no class.
-RUN has a threshold: its decisions, of best windows or of whole pictures too, are what is compared. Its good pictures are
-in no groups.
+RUN has a threshold: its decisions, of best windows or of whole pictures too, are what is compared. Its good pictures
+are in no groups.
 PICTURES are new pictures that show no class either, files or folders at any depth, searched as `lapsvm predict` does.
 Where k - 1 of n held-out pictures lie above the threshold, the number of m new ones like them that do is beta-binomial
 with (m, k, n + 1 - k): V. Vovk, "Conditional validity of inductive conformal predictors", 2012, section 3. The table
