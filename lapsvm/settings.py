@@ -112,7 +112,8 @@ class ProposalSettings:
 
     method: str = setting(
         "selective_search",
-        "The method that proposes windows: selective_search, mixed, contrast, grid, selectivesearch, opencv, your own.",
+        "The method that proposes windows: selective_search, mixed, small, contrast, grid, selectivesearch, opencv, or "
+        "your own.",
     )
     mode: str = setting("fast", "The mode of windows: single (selective_search, opencv), fast or quality.")
     max_windows: int = setting(2000, "The number of windows per picture.", COUNT)

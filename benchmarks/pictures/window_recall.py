@@ -1,13 +1,14 @@
 """Recall of the first windows of each method.
 
-    python benchmarks/pictures/window_recall.py ROOT [ROOT ...] [--methods selective_search,mixed] [--pictures 200]
+    python benchmarks/pictures/window_recall.py ROOT [ROOT ...] [--methods mixed,small:768] [--counts 1000,2000]
 
-Each ROOT is a folder in the VOC layout. Pictures are drawn with seed 1 from those with an object that is not difficult,
-and proposed in at most --side pixels, as runs do. Recall at IoU .5, and MABO, of the first windows: a table of methods,
-and for several folders one of sets. CPU milliseconds are of one thread.
+Each ROOT is a folder in the VOC layout, or ROOT:CLASS for the objects of one class. Pictures are drawn with seed 1 from
+those with an object that is not difficult. METHOD:SIDE proposes in pictures of at most SIDE pixels; others in --side.
+Recall at IoU .5 and .7, and MABO, of the first windows. CPU milliseconds are of one thread.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from lapsvm.errors import ImageError, OptionError
 from lapsvm.windows import propose
 from lapsvm.windows.proposals import enlarged_boxes, reduced
 
-CAPS = (1000, 2000)
+COUNTS = "200,500,1000,2000,4000"
 
 
 class Proposed(NamedTuple):
@@ -39,10 +40,11 @@ class Proposed(NamedTuple):
 
 @study_command
 def main(
-    roots: Annotated[list[Path] | None, Given(metavar="ROOT", is_argument=True)] = None,
-    methods: Annotated[str, Given(help="Separated by commas.")] = "selective_search,mixed",
+    roots: Annotated[list[str] | None, Given(metavar="ROOT[:CLASS]", is_argument=True)] = None,
+    methods: Annotated[str, Given(help="METHOD or METHOD:SIDE, separated by commas.")] = "mixed,small:768",
+    counts: Annotated[str, Given(help="Numbers of first windows, separated by commas.")] = COUNTS,
     limit: Annotated[int, Given("--pictures", help="Of each folder.")] = 200,
-    side: Annotated[int, Given(help="Longer side in pixels of what windows are proposed in.")] = 512,
+    side: Annotated[int, Given(help="Longer side in pixels of what the others are proposed in.")] = 512,
     quick: Annotated[bool, Given(help="Three drawn pictures, in any folder's place.")] = False,
     into: Into = None,
 ) -> None:
@@ -51,40 +53,41 @@ def main(
     with TemporaryDirectory() as folder:
         if quick:
             write_digits(folder, n_train=10, n_test=10)
-            roots, limit = [Path(folder)], 3
+            roots, limit = [folder], 3
         if not roots:
             raise OptionError("argument ROOT must name one folder or more, got none.")
-        measure(roots, methods.split(","), limit, side, into)
+        measure(roots, methods.split(","), [int(count) for count in counts.split(",")], limit, side, into)
 
 
-def measure(roots: Sequence[Path], names: list[str], limit: int, side: int, into: Path | None) -> None:
-    """Print the tables of some folders."""
-    sets = []
+def measure(roots: list[str], names: list[str], caps: list[int], limit: int, side: int, into: Path | None) -> None:
+    """Print the table of some folders."""
+    rows: list[list[Cell]] = []
     for root in roots:
-        proposed = list(zip(*pictures(root, limit, names, side), strict=True))
-        sets.append([f"{root.name}, {sum(one.overlaps.shape[1] for one in proposed[0]):,}"])
-        rows = [method_row(name, own) for name, own in zip(names, proposed, strict=True)]
-        sets[-1] += [cell for _, _, _, *cells in rows for cell in cells]
-        titles = ["method", "ms", "windows", *(f"first {cap:,}" for cap in CAPS)]
-        print(f"\n{sets[-1][0]} objects, {len(proposed[0])} pictures\n")
-        print_table(titles, rows, into if len(roots) == 1 else None)
-    if len(roots) > 1:
-        print()
-        first, *others = (f"{cap:,}" for cap in CAPS)
-        print_table(["set", *(title for name in names for title in (f"{name}: {first}", *others))], sets, into)
+        folder, _, class_name = root.partition(":")
+        propose_windows = partial(windows, side=side, caps=caps)
+        proposed = list(zip(*pictures(Path(folder), class_name, limit, names, propose_windows), strict=True))
+        title = f"{class_name or Path(folder).name}, {sum(one.overlaps.shape[1] for one in proposed[0]):,}"
+        rows += [method_row(f"{title}: {name}", own) for name, own in zip(names, proposed, strict=True)]
+    print_table(["set, objects: method", "ms", "windows", *(f"first {cap:,}" for cap in caps)], rows, into)
 
 
-def pictures(root: Path, limit: int, methods: list[str], side: int) -> Iterator[list[Proposed]]:
-    """Yield the windows of every method for a picture."""
+def pictures(
+    root: Path, class_name: str, limit: int, methods: list[str], propose_windows: Any
+) -> Iterator[list[Proposed]]:
+    """Yield the windows of every method for a picture with objects, of one class if it has a name."""
     names = sorted(path.stem for path in (root / "Annotations").glob("*.xml"))
     left = limit
     for place in np.random.default_rng(1).permutation(len(names)):
-        objects = [item for item in read_objects(root / "Annotations" / f"{names[place]}.xml") if not item.difficult]
+        objects = [
+            item
+            for item in read_objects(root / "Annotations" / f"{names[place]}.xml")
+            if not item.difficult and class_name in ("", item.name)
+        ]
         pixels = readable(root / "JPEGImages" / f"{names[place]}.jpg") if objects and left else None
         if pixels is not None:
             left -= 1
             truth = from_voc([item.corners for item in objects])
-            yield [windows(pixels, method, side, truth) for method in methods]
+            yield [propose_windows(pixels, truth, method) for method in methods]
 
 
 def readable(path: Path) -> Any:
@@ -95,21 +98,22 @@ def readable(path: Path) -> Any:
         return None
 
 
-def windows(pixels: Any, method: str, side: int, truth: Any) -> Proposed:
+def windows(pixels: Any, truth: Any, method: str, side: int, caps: Sequence[int]) -> Proposed:
     """Return the windows of a method, beside the objects."""
+    name, _, own = method.partition(":")
     start = thread_time()
-    seen = reduced(pixels, side)
-    boxes = propose(seen, method, max_windows=CAPS[-1])
+    seen = reduced(pixels, int(own or side))
+    boxes = propose(seen, name, max_windows=caps[-1])
     boxes = boxes if seen is pixels else enlarged_boxes(boxes, pixels, seen)
     spent = thread_time() - start
-    return Proposed(np.array([iou(truth, boxes[:cap]).max(axis=1) for cap in CAPS]), spent, len(boxes))
+    return Proposed(np.array([iou(truth, boxes[:cap]).max(axis=1) for cap in caps]), spent, len(boxes))
 
 
 def method_row(name: str, proposed: Sequence[Proposed]) -> list[Cell]:
-    """Return time, number of windows, recall and MABO of a method."""
+    """Return time, number of windows, recalls and MABO of a method."""
     overlaps = np.concatenate([one.overlaps for one in proposed], axis=1)
     milliseconds, count = 1e3 * fmean(one.seconds for one in proposed), fmean(one.windows for one in proposed)
-    cells = (f"{(row >= 0.5).mean():.3f}, {row.mean():.3f}" for row in overlaps)
+    cells = (f"{(row >= 0.5).mean():.3f}, {(row >= 0.7).mean():.3f}, {row.mean():.3f}" for row in overlaps)
     return [name, f"{milliseconds:.0f}", f"{count:.0f}", *cells]
 
 

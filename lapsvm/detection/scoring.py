@@ -17,7 +17,7 @@ from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.proposals import WINDOWS_VERSION
 
 DETECTION = "detection"  # the entry of a detector's provenance with the fields of `DetectSettings`
-SEARCHED = "selective_search", "mixed"
+SEARCHED = "selective_search", "mixed", "small"
 """The methods whose windows change with `WINDOWS_VERSION`."""
 _OF_WINDOWS = (*(entry.name for entry in fields(ProposalSettings)), "seed")
 _OF_DETECTION = "demotion", "score_smoothing"  # the others choose and move boxes

@@ -52,7 +52,7 @@ def contrast(image: Planes, mode: object) -> Int32:
     """
     if not isinstance(mode, str) or mode not in SKIPPED:
         raise OptionError(f"mode {mode!r} of contrast is not known; choose from {', '.join(SKIPPED)}.")
-    levels = [_level(plane, level, image.shape, SKIPPED[mode]) for level, plane in enumerate(_pyramid(image))]
+    levels = [_level(plane, level, image.shape, SKIPPED[mode]) for level, plane in enumerate(pyramid(image))]
     boxes = np.concatenate([np.empty((0, 4), np.int32), *(boxes for boxes, _ in levels)])
     scores = np.concatenate([np.empty(0), *(scores for _, scores in levels)])
     best = boxes[np.argsort(-scores, kind="stable")[:CANDIDATES]]
@@ -99,7 +99,7 @@ def interleaved(first: Int32, second: Int32, every: int) -> Int32:
     return np.concatenate([first, second])[np.argsort(places, kind="stable")]
 
 
-def _pyramid(image: Planes) -> Iterator[Planes]:
+def pyramid(image: Planes) -> Iterator[Planes]:
     """Yield the intensity of the picture, and of the picture at half the size of the one before."""
     import cv2
 

@@ -15,6 +15,7 @@ from lapsvm.boxes import areas, as_boxes
 from lapsvm.catalog import Pixels, find_point, load_point, running
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.contrast import contrast, mixed
+from lapsvm.windows.details import small
 from lapsvm.windows.packages import installed_version, opencv, package_runtime, selectivesearch
 from lapsvm.windows.selective_search import Mode, selective_search
 
@@ -64,6 +65,7 @@ METHODS: dict[str, Source] = {
     "selective_search": lambda image, mode, _, threads: selective_search(image, mode, threads),
     "contrast": lambda image, mode, *_: contrast(image, mode),
     "mixed": lambda image, mode, _, threads: mixed(image, mode, threads),
+    "small": lambda image, mode, _, threads: small(image, mode, threads),
     "grid": lambda image, mode, *_: grid(image, mode),
     "selectivesearch": lambda image, mode, *_: selectivesearch(image, mode),
     "opencv": lambda image, mode, seed, _: opencv(image, mode, seed),

@@ -17,7 +17,7 @@ from lapsvm.windows.ordering import box_keys, default_min_side
 from lapsvm.windows.selective_search import Mode
 
 WINDOWS_VERSION = 3  # raised when proposals of equal settings change, so that old and new shards do not mix
-FINE = ("contrast", "mixed")  # methods that see smaller things
+FINE = ("contrast", "mixed", "small")  # methods that see smaller things
 
 
 def propose(
@@ -39,18 +39,19 @@ def propose(
         At most 2 ** 26 pixels.
     method : str, default "selective_search"
         "selective_search" (ours), "contrast" (parts that differ from what is around them: small things, defects),
-        "mixed" (selective search, every twentieth window from "contrast"), "grid" (sliding windows of several sizes),
+        "mixed" (selective search, every twentieth window from "contrast"), "small" (both, and places with many edges or
+        corners: small things on even ground), "grid" (sliding windows of several sizes),
         "selectivesearch" (the package of this name), "opencv" (selective search of OpenCV's contrib modules), or an
         entry point of the group ``lapsvm.windows``, a function ``(image, mode, seed, threads)`` that returns boxes,
         best first.
     mode : str or Mode, default "fast"
-        "fast" or "quality"; the methods "selective_search", "mixed" and "opencv" also know "single". A `Mode` spells
-        out the strategies of "selective_search", also in "mixed".
+        "fast" or "quality"; the methods "selective_search", "mixed", "small" and "opencv" also know "single". A
+        `Mode` spells out the strategies of "selective_search", also in "mixed" and "small".
     max_windows : int or None, default 2000
         Maximum number of windows; None keeps all.
     min_side : float or None, default None
         Minimum side in pixels. None: a sixteenth of the shorter side of the picture, at most 12, or 5 with the methods
-        "contrast" and "mixed".
+        "contrast", "mixed" and "small".
     max_area : float, default 1.0
         Maximum area as a share of the picture's area, in (0, 1].
     seed : int, default 0

@@ -243,7 +243,7 @@ def test_too_many_regions_are_refused(monkeypatch):
 
 
 def test_every_method_is_in_the_registry():
-    assert set(METHODS) == {"selective_search", "contrast", "mixed", "grid", "selectivesearch", "opencv"}
+    assert set(METHODS) == {"selective_search", "contrast", "mixed", "small", "grid", "selectivesearch", "opencv"}
 
 
 def test_the_grid_holds_a_window_near_any_square():

@@ -32,6 +32,10 @@ from .onnx_precision import FLOAT32, INT8
 from .shown_pictures import readable, spread, telling
 
 _Parts = tuple[FileContent, bytes, str, dict[str, str]]
+LACKING = (
+    "windows: the file's own lack those around edges and corners that method small has, so that it may miss small "
+    "things; a file of --inputs all takes the windows of Predictor.propose"
+)
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 
 
@@ -59,6 +63,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     network, name = _network(predictor, context.settings.features.extractors)
     parts = _content(predictor), network, name, _metadata(predictor, network, name)
     inputs = options["inputs"] or INPUTS[0]
+    if predictor.windows.method == "small":
+        reporter.say(LACKING)
     content = detector_file(*parts, inputs)
     classes = [detector.class_name for detector in predictor.detectors]
     figures: dict[str, Any] = {"classes": classes, "compared": []}

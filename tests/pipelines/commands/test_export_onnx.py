@@ -5,6 +5,7 @@ import json
 import shutil
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -110,6 +111,17 @@ def test_a_warning_of_the_extractor_is_a_sentence(command, of_network, tmp_path,
     result = command("export", "--out", of_network, "--format", "onnx", "--to", to, "--no-comparison")
     assert result.status == 0
     assert result.err.splitlines()[0] == "network slow takes long."
+
+
+def test_windows_that_the_file_lacks_are_said(command, of_network, tmp_path, monkeypatch):
+    def of_small_things(*given, **options):
+        predictor = opened(*given, **options)
+        return replace(predictor, windows=replace(predictor.windows, method="small"))
+
+    opened = Predictor.open
+    monkeypatch.setattr(Predictor, "open", of_small_things)
+    words = "export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "detector.onnx", "--no-comparison"
+    assert command(*words).err.startswith(onnx_detector.LACKING)
 
 
 @pytest.mark.parametrize("more", [["--inputs", "all"], ["--precision", "int8"], ["--no-comparison"]])

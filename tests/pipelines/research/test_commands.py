@@ -234,10 +234,13 @@ def test_page_steps(script, rows, finished, tmp_path):
 def test_window_recall(script, rows, digits):
     module = script("pictures/window_recall.py")
     found = rows(module, digits, "--pictures", 3, "--side", 128)
-    assert {"selective_search", "mixed"} <= set(found)
-    again = rows(module, digits, digits, "--pictures", 3, "--side", 128)
-    (of_set,) = (row for name, row in again.items() if name.startswith("digits, "))
-    assert of_set[1:] == [*found["selective_search"][3:], *found["mixed"][3:]]
+    assert [name.partition(": ")[2] for name in list(found)[1:]] == ["mixed", "small:768"]
+    (row,) = (row for name, row in found.items() if name.endswith(": mixed"))
+    of_counts = np.array([[float(figure) for figure in cell.split(", ")] for cell in row[3:]])
+    assert of_counts.shape == (5, 3)
+    assert (np.diff(of_counts, axis=0) >= 0).all()
+    assert (of_counts[:, 0] >= of_counts[:, 1]).all()
+    assert any(name.startswith("six, ") for name in rows(module, f"{digits}:six", "--pictures", 3))
 
 
 def test_whole_run(tmp_path):
