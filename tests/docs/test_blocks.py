@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lapsvm.windows import METHODS
@@ -16,6 +17,8 @@ from lapsvm.windows import METHODS
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "review_boxes", "use_the_boxes")]
 DEFECTS = DOCS / "tutorial" / "defects.md"  # a tutorial of its own, with pictures of its own
+YOLO = DOCS / "howto" / "yolo_from_labels.md"  # from an empty folder
+README, GATE = DOCS.parent / "README.md", DOCS.parent / ".ci" / "run"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -30,7 +33,7 @@ def runs(page):
     return any(language in ("console", "python") for language, _ in blocks(page))
 
 
-HOWTO = [page for page in sorted((DOCS / "howto").rglob("*.md")) if runs(page)]
+HOWTO = [page for page in sorted((DOCS / "howto").rglob("*.md")) if runs(page) and page != YOLO]
 
 
 def run_command(words, lapsvm, more=()):
@@ -40,6 +43,8 @@ def run_command(words, lapsvm, more=()):
     if [name, *arguments[:1]] == ["pip", "install"]:  # not run: the tests' environment has every extra
         (wanted,) = re.findall(r"\[(\w+)\]", arguments[1])
         assert wanted in PROJECT["optional-dependencies"]
+    elif name == "make":  # not run: the gate runs it
+        assert " ".join(words) in GATE.read_text(encoding="utf-8").splitlines()
     elif variables:
         assert name == "lapsvm", words
         start = [sys.executable, "-m", "lapsvm.pipelines"]
@@ -62,9 +67,12 @@ def _registered_methods():
     METHODS.update(before)
 
 
-def run_page(page, lapsvm, more=()):
-    """Run the blocks of a page in the current folder; a first line `# NAME` in a block names a file that it shows."""
-    names = {"__name__": "__main__"}
+def run_page(page, lapsvm, more=(), names=()):
+    """Run the blocks of a page in the current folder; a first line `# NAME` in a block names a file that it shows.
+
+    `names` are (name, value) of what Python blocks take for given. Return all names that they have bound.
+    """
+    names = {"__name__": "__main__", **dict(names)}
     for language, text in blocks(page):
         if match := re.match(r"# ([\w.]+\.(?:py|toml))\n", text):
             Path(match[1]).write_text(text)
@@ -75,6 +83,7 @@ def run_page(page, lapsvm, more=()):
             assert lines, text
             for line in lines:
                 run_command(shlex.split(line.replace("\\\n", " ")), lapsvm, more)
+    return names
 
 
 @pytest.mark.slow
@@ -108,6 +117,31 @@ def test_the_page_on_defects_runs_with_fewer_pictures(lapsvm, tmp_path, monkeypa
 
 
 @pytest.mark.slow
+def test_the_readme_runs(inputs, lapsvm, tmp_path, monkeypatch, capsys):
+    shutil.copytree(inputs / "pictures", tmp_path / "pictures")
+    monkeypatch.chdir(tmp_path)
+    draw = [sys.executable, DOCS.parent / "examples" / "draw_product.py", "product", "new", "--defects", "10"]
+    subprocess.run(draw, check=True, capture_output=True)
+    Path("product/test").rename("parts")
+    bags = [np.full((3, 2), [number % 2, 1]) for number in range(8)]
+    run_page(README, lapsvm, names={"bags": bags, "y": [2 * (number % 2) - 1 for number in range(8)]})
+    assert "new/monday/0-good.png: " in capsys.readouterr().err
+    assert Path("drawn/monday/1-scratch.heatmap.png").is_file()
+    assert Path("yolo-data/data.yaml").is_file()
+
+
+@pytest.mark.slow
+def test_labels_become_yolo_files_from_an_empty_folder(lapsvm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(YOLO, lapsvm)
+    assert sum(names["boxes"].values()) == 36
+    rows = [row.split() for path in Path("yolo-data/labels").rglob("*.txt") for row in path.read_text().splitlines()]
+    assert len(rows) == 36
+    assert {number for number, *_ in rows} == {"0", "1", "2"}
+    assert all(0 < float(value) <= 1 for _, *box in rows for value in box)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("page", HOWTO, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run(page, inputs, lapsvm, tmp_path, monkeypatch):
     shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
@@ -115,7 +149,7 @@ def test_the_blocks_of_a_page_run(page, inputs, lapsvm, tmp_path, monkeypatch):
     run_page(page, lapsvm)
 
 
-@pytest.mark.parametrize("page", [*TUTORIAL, DEFECTS, *HOWTO], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, *TUTORIAL, DEFECTS, YOLO, *HOWTO], ids=lambda page: page.stem)
 def test_commands_stand_in_console_blocks(page):
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     assert not re.search(r"^\s*\$ ", text, flags=re.MULTILINE)

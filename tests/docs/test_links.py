@@ -5,6 +5,7 @@ import re
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 from lapsvm.pipelines.commands.verbs import app
 from lapsvm.pipelines.settings.options import OPTIONS, SETTINGS
@@ -44,11 +45,23 @@ def links(page):
 
 
 def test_the_readmes_python_runs():
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    names = {}
-    exec(block, names)  # noqa: S102 - our own text
+    """The readme gives no bags: here the first instance of a positive one has a third feature."""
+    bags = [np.random.default_rng(number).normal(size=(5, 3)) for number in range(20)]
+    for bag in bags[:10]:
+        bag[0, 2] += 9
+    names = {"bags": bags, "y": [1] * 10 + [-1] * 10}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(block, names)  # noqa: S102 - our own text
+    assert names["which"][:10].tolist() == [0] * 10
     assert names["found"].violation >= 0
     assert len(names["found"].coefficients) == 4
+
+
+def test_the_readme_says_within_60_words_what_to_type_for_defects():
+    before, command, _ = (ROOT / "README.md").read_text(encoding="utf-8").partition("$ lapsvm run ")
+    assert command
+    assert "**Defects.**" in before
+    assert len(before.split()) <= 60
 
 
 @pytest.mark.parametrize("page", [*PAGES, *NOTEBOOK], ids=lambda page: str(page.relative_to(ROOT)))
