@@ -4,6 +4,7 @@ Every expected failure, option parsing included, is one line on standard error a
 import is imported when a verb runs, so that help is there at once.
 """
 
+import os
 import sys
 
 import click
@@ -18,10 +19,32 @@ from . import stages, evaluate, compare, threshold, predict, export, review, ver
 __all__ = ["app", "main"]
 
 
+INTRODUCTION = """\
+lapsvm learns where things are from pictures labelled only with what they show.
+Labels are folders: one for each class, and "good" or "background" for the rest.
+A run learns a detector for each class and writes a page with boxes and figures,
+on a CPU and offline. lapsvm review then asks a person about twenty boxes of a
+class, and says how many are right.
+
+photographs      lapsvm run --data folder --root pictures --out RUN
+defects          lapsvm run --data folder --root parts --out PARTS
+                 lapsvm threshold --out PARTS --max-false-alarms 0.05
+bags and losses  python -m pydoc lapsvm.models.LatentRankSVM
+
+Without pictures of your own: lapsvm demo. All commands: lapsvm --help."""
+
+
+@click.command(add_help_option=False)
+def introduce() -> None:
+    """Print what the program is, and where to begin."""
+    click.echo(INTRODUCTION)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 an expected failure, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
-    call(app, given or ["--help"], "lapsvm")
+    is_asked = bool(given) or COMPLETION in os.environ
+    call(app if is_asked else introduce, given, "lapsvm")
 
 
 def _print_version(_: click.Context) -> None:

@@ -3,14 +3,18 @@
 import json
 import os
 import platform
+import pydoc
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.verbs import app
 from PIL import Image
 
 VERBS = ["compare", "demo", "detect", "evaluate", "extract", "predict", "report", "run", "train", "tune"]
+DOORS = ["photographs", "defects", "bags and losses"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -23,6 +27,22 @@ def test_help_shows_a_real_example(command, verb):
 def test_help_lists_every_verb(command):
     listing = command("--help").out
     assert [verb for verb in VERBS if f" {verb} " not in listing] == []
+
+
+def test_without_arguments_it_says_in_five_lines_what_it_is_and_where_to_begin(command):
+    said = command()
+    about, doors, more = said.out.rstrip("\n").split("\n\n")
+    assert (said.status, said.err) == (0, "")
+    assert len(about.splitlines()) == 5
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert [line.split("  ")[0] for line in doors.splitlines() if line[0] != " "] == DOORS
+    for line in re.findall(r"lapsvm ((?:run|threshold) .*)", doors):
+        verb, *options = line.split()
+        flags = {flag for parameter in app.commands[verb].params for flag in parameter.opts}
+        assert {word for word in options if word.startswith("--")} <= flags
+    assert pydoc.locate(doors.split()[-1])
+    assert "lapsvm demo" in more
+    assert "lapsvm --help" in more
 
 
 def test_help_imports_no_heavy_library(tmp_path):
