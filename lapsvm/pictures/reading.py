@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
+from lapsvm.errors import ImageError, InputError, MissingError, ShapeError, install_extra
 from lapsvm.files import open_regular
 from lapsvm.names.kinds import HEIC, READS_HEIC, suffix_of
 from lapsvm.pictures.nothing import NARROW, Nothing, is_plain
@@ -23,7 +23,7 @@ Pixels = NDArray[np.uint8]
 
 _HEIC_STARTS = (b"ftyphei", b"ftypmif1")  # behind four bytes
 
-HEIC_ADVICE = "pip install 'lapsvm[heic]' reads HEIC"
+HEIC_ADVICE = f"{install_extra('heic')} reads HEIC"
 
 MAX_PIXELS = 2**26
 """Limit that is checked before decoding; a picture of this size takes 200 MB."""

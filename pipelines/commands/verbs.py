@@ -36,7 +36,7 @@ Without pictures of your own: lapsvm demo. All commands: lapsvm --help."""
 
 @click.command(add_help_option=False)
 def introduce() -> None:
-    """Print what the program is, and where to begin."""
+    """Print the purpose of the program and its first commands."""
     click.echo(INTRODUCTION)
 
 

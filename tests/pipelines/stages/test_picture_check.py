@@ -172,7 +172,7 @@ def test_counts_and_ignored_files_are_told(root, line, command, monkeypatch):
     said = " ".join(command(*line).err.split())
     assert "set trainval: 10 pictures; positive: cat 4, dog 4; of no class: 2 (folder none)" in said
     assert "ignored files: 1 .avif, 1 .gif, 1 .heic, 1 .txt, 1 hidden; convert .avif and .gif and .heic" in said
-    assert "to JPEG or PNG to use them; pip install 'lapsvm[heic]' reads HEIC" in said
+    assert 'to JPEG or PNG to use them; pip install ".[heic]" in the folder of the source reads HEIC' in said
 
 
 def test_sets_that_are_not_used_are_told(root, line, command):
