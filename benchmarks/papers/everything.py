@@ -36,7 +36,7 @@ def words_of(command: str, values: Mapping[str, str]) -> list[str]:
 
 
 def missing(command: str, values: Mapping[str, str]) -> list[str]:
-    """Return what a command needs that is not there."""
+    """Return the missing requirements of a command."""
     names = set(VARIABLE.findall(command)) - set(values)
     if names:
         return sorted("LAPSVM_TEST_DATA" if name == "DATA" else name for name in names)

@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 
 def problems(data: Path) -> Iterator[tuple[str, Problem]]:
-    """Yield what is in the folder of data, by title."""
+    """Yield the title and the problem of each data set in the folder."""
     root = data / "voc2007_vehicles_cat"
     for title, extractor in EXTRACTORS.items():
         yield f"VOC pictures, {title}", pictures(root, extractor)

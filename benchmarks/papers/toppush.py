@@ -135,7 +135,7 @@ def of_split(samples: Samples, seed: int, epsilon: float, lam: float) -> tuple[f
 
 
 def constant_claims(table: dict[tuple[float, float], Array]) -> Iterator[list[Cell]]:
-    """Yield what figure 2 shows."""
+    """Yield the claims of figure 2."""
 
     def less(first: tuple[float, float], second: tuple[float, float], column: int) -> Float64:
         return table[first][:, column] - table[second][:, column]
