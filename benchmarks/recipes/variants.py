@@ -27,13 +27,14 @@ from lapsvm.pipelines.run.dataset import NO_SET
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.settings.checks import check_settings
-from lapsvm.pipelines.settings.recipes import BEST, SALIENCY
+from lapsvm.pipelines.settings.recipes import BEST
 from lapsvm.pipelines.settings.settings import Settings
 from lapsvm.pipelines.stages.registry import run_stage
 from shared_extraction import extract_all
 from supervised_ceiling import detections_of, held_out_detections
 
 from lapsvm.features.extractors.efficientnet import KIND
+from lapsvm.objectness.u2netp import KIND as SALIENCY
 from lapsvm.settings import NO_SOURCE
 
 OWN: dict[str, Mapping[str, Any]] = {"best": {}}
