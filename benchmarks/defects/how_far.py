@@ -61,7 +61,9 @@ def main(
         judgements += by_peers(list(dataset.records(data.train_set)), records, classes, size)
     if supervised:
         detectors = trained_on_boxes(run, predictor.detectors)
-        judgements += by_run("true boxes", replace(predictor, detectors=detectors, alarm=None), records)
+        judgements += by_run(
+            "true boxes", replace(predictor, detectors=detectors, shown=replace(predictor.shown, alarm=None)), records
+        )
     report(pictures, judgements, to)
 
 

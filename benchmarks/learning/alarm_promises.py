@@ -66,7 +66,7 @@ class Run(NamedTuple):
 def pictures(draws: int = 300, seed: int = 0, quick: bool = False, into: Into = None) -> None:
     """Print how many new good pictures alarm where whole pictures count."""
     titles = ("pictures, features, signal", "runs in which they count", "alarms there", "alarms in all runs",
-              "AUROC of best windows", "AUROC of verdicts")  # fmt: skip
+              "AUROC of best windows", "AUROC of decisions")  # fmt: skip
     print_table(titles, whole_picture_rows(QUICK if quick else draws, seed), into)
 
 

@@ -45,7 +45,6 @@ CURVES = [
     ("ndcg", "auto"), ("ndcg", "optranks"), ("ndcg", "greedy"),
 ]  # fmt: skip
 COMPARED = [curve for curve in CURVES if curve[0] != "zero_one" and curve != ("ndcg", "optranks")]  # by `baselines`
-COMPARED.append(("partial_auc", "auto"))
 EXACT = [*CURVES[1:], *((loss, way) for loss in ("auc", "mrr", "pos_at_top") for way in ("auto", "optranks"))]
 Quick = Annotated[bool, Given("--quick", help="Few and small problems.")]
 BEARABLE_PAIRS = 3e7  # greedy methods try every pair

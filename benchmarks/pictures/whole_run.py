@@ -115,8 +115,8 @@ class PartTimes:
 
 def patch_parts(times: PartTimes) -> None:
     """Time the parts of extraction."""
+    from lapsvm.pipelines.products import projection as fitting
     from lapsvm.pipelines.shards import extraction, jobs
-    from lapsvm.pipelines.shards import projection as fitting
 
     from lapsvm.detection import prepared
     from lapsvm.features.extractors.maps.prepared import PreparedMaps

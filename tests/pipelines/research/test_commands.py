@@ -29,6 +29,7 @@ ELSEWHERE = {  # command -> the test that calls it
     "recipes/ablation.py": "pipelines/research/test_ablation.py",
     "recipes/baselines.py": "pipelines/research/test_baselines.py",
     "recipes/drawn_defects.py": "datasets/test_drawn_defects.py",
+    "recipes/drawn_small.py": "datasets/test_drawn_small.py",
     "recipes/false_alarms.py": "pipelines/research/test_false_alarms.py",
     "recipes/table.py": "pipelines/research/test_recipe_variants.py",
 }  # fmt: skip
