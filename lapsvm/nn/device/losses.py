@@ -8,7 +8,7 @@ as their loss lives, for a CUDA graph may read them.
 
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,12 +44,13 @@ class ClosedForm(NamedTuple):
         "ap": the harmonic numbers H(0) .. H(n), and what rounding took from them. "ndcg": D(0) .. D(n), and their sums.
         "partial_auc": the largest false positive rate.
         """
-        if self.name not in ("ap", "ndcg", "partial_auc"):
+        make = FORMS[self.name].tables
+        if make is None:
             return ()
         size = 1 << max(n, 1).bit_length()
         kept = _harmonic if self.name == "ap" else _tables.setdefault(self.loss, {})
         if (device, size) not in kept:
-            kept[device, size] = tuple(torch.from_numpy(array).to(device) for array in _made(self.loss, size))
+            kept[device, size] = tuple(torch.from_numpy(array).to(device) for array in make(self.loss, size))
         return kept[device, size]
 
 
@@ -62,14 +63,7 @@ def closed_form(loss: object) -> ClosedForm | None:
     return ClosedForm(loss.name, loss) if is_named else None
 
 
-def _made(loss: RankLoss, size: int) -> tuple[Float64, ...]:
-    """Return the tables of a loss for rankings of up to `size` samples."""
-    if isinstance(loss, NDCGLoss):
-        return _discounts(loss, size)
-    return (np.array(loss.max_fpr),) if isinstance(loss, PartialAUCLoss) else _harmonic_numbers(size)
-
-
-def _harmonic_numbers(n: int) -> tuple[Float64, Float64]:
+def _harmonic_numbers(loss: RankLoss, n: int) -> tuple[Float64, Float64]:
     """Return H(0 .. n) in float64, and the rest; differences of the pair are exact to their own rounding."""
     exact = np.cumsum(1 / np.arange(1, n + 1, dtype=np.longdouble))
     rounded = exact.astype(np.float64)
@@ -80,6 +74,11 @@ def _discounts(loss: NDCGLoss, n: int) -> tuple[Float64, Float64]:
     """Return D(0 .. n), whose first entry is not used, and the sums of D(1 .. k)."""
     table = tabulate(loss.discount, n)
     return table, np.cumsum(table)
+
+
+def _largest_rate(loss: PartialAUCLoss, n: int) -> tuple[Float64]:
+    """Return the largest false positive rate, a table of one number for every n."""
+    return (np.array(loss.max_fpr),)
 
 
 def _ap_gains(tables: Tables, j: Tensor, r: Tensor, sizes: Sizes) -> Tensor:
@@ -154,19 +153,22 @@ class Form(NamedTuple):
         Maps the tables, numbers i of positives, numbers of negatives above them, and sizes to what these add to Delta.
     in_rows : bool
         Whether `kernels.py` has the loss, too.
+    tables : callable, optional
+        Maps a loss and n to its tables for rankings of up to n samples.
     """
 
     gains: Callable[[Tables, Tensor, Tensor, Sizes], Tensor]
     parts: Callable[[Tables, Tensor, Tensor, Sizes], Tensor]
     in_rows: bool
+    tables: Callable[[Any, int], tuple[Float64, ...]] | None = None
 
 
 FORMS = {
-    "ap": Form(_ap_gains, _ap_parts, in_rows=True),
-    "ndcg": Form(_ndcg_gains, _ndcg_parts, in_rows=True),
+    "ap": Form(_ap_gains, _ap_parts, in_rows=True, tables=_harmonic_numbers),
+    "ndcg": Form(_ndcg_gains, _ndcg_parts, in_rows=True, tables=_discounts),
     "auc": Form(_auc_gains, _auc_parts, in_rows=True),
     "mrr": Form(_mrr_gains, _mrr_parts, in_rows=False),
     "pos_at_top": Form(_top_gains, _top_parts, in_rows=True),
-    "partial_auc": Form(_partial_auc_gains, _partial_auc_parts, in_rows=False),
+    "partial_auc": Form(_partial_auc_gains, _partial_auc_parts, in_rows=False, tables=_largest_rate),
 }
 """The losses that are solved on a GPU; the processor solves the others."""
