@@ -144,7 +144,7 @@ def test_ties_and_any_order_of_the_samples_leave_the_value(ends, n_pos, scale):
     ("loss", "message"),
     [
         ("zero_one", "loss must be one of rankings, got 'zero_one', which decomposes"),
-        ("map", "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one, or a RankLoss"),
+        ("map", "loss must be one of ap, ndcg, auc, mrr, pos_at_top, partial_auc, zero_one, or a RankLoss"),
     ],
 )
 def test_a_loss_of_no_ranking_is_refused(loss, message):

@@ -158,10 +158,10 @@ def test_stopping_early_is_told_with_the_remedy():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (LatentRankSVM(loss="map"), "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one"),
+        (LatentRankSVM(loss="map"), "loss must be one of ap, ndcg, auc, mrr, pos_at_top, partial_auc, zero_one"),
         (LatentRankSVM(top=-1), "top must be a finite number greater than 0, got -1."),
         (LatentRankSVM(tol=0), "tol must be a finite number greater than 0, got 0."),
-        (LatentStructSVM(loss="map"), "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one"),
+        (LatentStructSVM(loss="map"), "loss must be one of ap, ndcg, auc, mrr, pos_at_top, partial_auc, zero_one"),
         (LatentStructSVM(loss="zero_one"), "loss must be one of rankings, got 'zero_one', which decomposes over the"),
         (LatentStructSVM(truth="best"), "truth must be one of any, imputed, got 'best'."),
         *(

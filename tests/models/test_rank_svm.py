@@ -130,7 +130,7 @@ def test_a_J_of_one_is_the_loss_itself():
         ({"fit_intercept": "yes"}, None, "fit_intercept must be True or False, got 'yes'."),
         ({"J": 0, "loss": "zero_one"}, None, "J must be a finite number greater than 0, got 0."),
         ({"J": 2.0}, None, "J must be 1 for the loss 'ap', which has no class weights, got 2.0."),
-        ({"loss": "mean"}, None, "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one"),
+        ({"loss": "mean"}, None, "loss must be one of ap, ndcg, auc, mrr, pos_at_top, partial_auc, zero_one"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(options, y, message):
