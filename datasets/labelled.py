@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lapsvm.catalog import HEIC_ADVICE, GroundTruth, ImageRecord, PresentClasses
@@ -28,12 +28,15 @@ class LabelledPictures:
     pictures : mapping of set name to its records, in order
     ignored : callable
         Returns kind -> number of the files in the data folder that the reader ignores.
+    has_good : bool
+        Whether a table calls some pictures good, ok or normal.
     """
 
     name: str
     classes: tuple[str, ...]
     pictures: Mapping[str, Sequence[ImageRecord]]
     ignored: Callable[[], dict[str, int]] = dict
+    has_good: bool = field(default=False, kw_only=True)
 
     @property
     def sets(self) -> tuple[str, ...]:

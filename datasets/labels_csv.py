@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lapsvm.errors import LabelsError
+from lapsvm.names.kinds import is_good_name
 from lapsvm.texts.agreement import agreed
 from lapsvm.texts.reading import read_text
 
@@ -82,7 +83,8 @@ def open_csv(
         If a class does not exist.
     """
     root = check_folder("data folder", root)
-    sets = _sets(_rows(root / TABLE, train_set))
+    rows = list(_rows(root / TABLE, train_set))
+    sets, has_good = _sets(iter(rows)), any(is_good_name(row.written) for row in rows)
     labels = {label for pictures in sets.values() for positive in pictures.values() for label in positive}
     if not labels:
         raise LabelsError(f"table {root / TABLE} gives no picture a label.")
@@ -91,7 +93,7 @@ def open_csv(
         set_name: labelled_records(((image, root / image, labels) for image, labels in pictures.items()), chosen)
         for set_name, pictures in sets.items()
     }
-    return LabelledPictures("csv", chosen, records, partial(count_unnamed, [root], records))
+    return LabelledPictures("csv", chosen, records, partial(count_unnamed, [root], records), has_good=has_good)
 
 
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:

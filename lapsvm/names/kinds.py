@@ -29,6 +29,9 @@ SUFFIX_WORDS = "|".join(suffix[1:] for suffix in dict.fromkeys((*_USUAL, *HEIC))
 NO_CLASS = frozenset({"background", "good", "negative", "negatives", "none", "normal", "ok"})
 """Names, in lower case, of folders whose pictures belong to no class."""
 
+_GOOD = frozenset({"good", "normal", "ok"})
+"""Those of them that say that the other folders are defects."""
+
 _SYSTEM_NAMES = frozenset({
     "__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir",
     "#recycle", "lost+found", "__pycache__", "icon\r",
@@ -54,6 +57,11 @@ def is_mask_name(name: str) -> bool:
 def is_no_class_name(name: str) -> bool:
     """Return whether a folder or a label of this name means no class, in any case."""
     return name.casefold() in NO_CLASS
+
+
+def is_good_name(name: str) -> bool:
+    """Return whether a folder or a label of this name means a product without a defect, in any case."""
+    return name.casefold() in _GOOD
 
 
 def suffix_of(name: str) -> str:

@@ -23,7 +23,9 @@ class AlarmView:
 
 
 def alarm_view(contents: Contents) -> AlarmView | None:
-    """Return the section on good and defective pictures; None if the run knows nothing of it."""
+    """Return the section on good and defective pictures; None if the run has no such pictures and no threshold."""
+    if contents.alarm is None and not contents.has_good:
+        return None
     tables = [_defect_table(contents, figures) for figures in contents.places if _is_sorted(figures)]
     tables[1:] = [replace(table, folded=True) for table in tables[1:]]
     alarm = contents.alarm

@@ -173,6 +173,8 @@ class Example:
         Where in the picture the class scores, if that is known; called only for the pictures that the page shows.
     objectness_map : callable returning an array-like of shape (rows, columns) or None, optional
         What stands out in the whole picture, 0 to 1, of any resolution; called like `score_map`.
+    good : callable returning a uint8 RGB array of shape (h, w, 3), optional
+        A picture without any class, to compare with.
     """
 
     id: str
@@ -186,6 +188,7 @@ class Example:
     probability: float | None = None
     score_map: Callable[[], ScoreMap | None] | None = None
     objectness_map: Callable[[], ArrayLike | None] | None = None
+    good: Callable[[], Pixels] | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, f"example {self.id!r}")
@@ -214,8 +217,10 @@ class ClassSummary:
     false_alarms, weak_positives : tuple of Example
         Highest scored boxes in pictures labelled as not showing the class; pictures with the class whose best box
         scores lowest. In display order.
+    sample : tuple of Example
+        The best boxes of pictures with the class in even steps of their scores, the lowest first.
     shown_on : str
-        The pictures of `best`, `false_positives`, `false_alarms` and `weak_positives`, for instance "on test".
+        The pictures of these and of `best` and `false_positives`, for instance "on test".
     disagreements : tuple of Example
         Training pictures with the class in which a model that did not see them chooses another window.
     hits : int or None
@@ -234,6 +239,7 @@ class ClassSummary:
     misses: tuple[Example, ...] = ()
     false_alarms: tuple[Example, ...] = ()
     weak_positives: tuple[Example, ...] = ()
+    sample: tuple[Example, ...] = ()
     shown_on: str = ""
     missed_on: str = ""
     disagreements: tuple[Example, ...] = ()
@@ -299,6 +305,8 @@ class Contents:
         From which probability a picture of this run is not ok, if that was chosen.
     threshold : str
         The command that chooses it; "" where it was chosen, or cannot be.
+    has_good : bool
+        Whether pictures are sorted into good and defective ones, so that the page has figures of that decision.
     """
 
     summary: RunSummary
@@ -314,6 +322,7 @@ class Contents:
     objectness: tuple[str, ...] = ()
     alarm: AlarmThreshold | None = None
     threshold: str = ""
+    has_good: bool = False
 
     def __post_init__(self) -> None:
         for name, entry in self.figures.items():

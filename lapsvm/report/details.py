@@ -15,6 +15,8 @@ FACTOR = 3.0
 """How many times as large as its box a detail is."""
 SHARE = 0.6
 """A detail of more than this share of the picture's longest side is not shown."""
+CLOSE_FACTOR, CLOSE_SHARE = 1.6, 0.9
+"""The same of a part that is shown in place of its picture."""
 Region = tuple[int, int, int, int]
 """x1, y1, x2, y2 in pixels of the picture, half-open."""
 
@@ -45,6 +47,11 @@ def detail_regions(example: Example, size: tuple[int, int]) -> tuple[Region, ...
     return tuple(regions)
 
 
+def close_region(example: Example, size: tuple[int, int]) -> Region | None:
+    """Return the part of a picture of this width and height around an example's window; None if it is nearly all."""
+    return _region(as_window(example.box)[0], *size, CLOSE_FACTOR, CLOSE_SHARE)
+
+
 def truth_boxes(example: Example) -> Float64:
     """Return the objects of the class (n, 4); none where they are not known."""
     return as_boxes(() if example.truth is None else example.truth, "truth")
@@ -54,11 +61,11 @@ def _centres(boxes: Float64) -> Float64:
     return (boxes[:, :2] + boxes[:, 2:]) / 2
 
 
-def _region(box: Float64, width: int, height: int) -> Region | None:
+def _region(box: Float64, width: int, height: int, factor: float = FACTOR, share: float = SHARE) -> Region | None:
     """Return a square around a box, moved into the picture; None if it has nearly the picture's size."""
     x1, y1, x2, y2 = np.clip(box, 0, [width, height, width, height]).tolist()
-    side = max(LEAST, math.ceil(FACTOR * max(x2 - x1, y2 - y1)))
-    if side > SHARE * max(width, height):
+    side = max(LEAST, math.ceil(factor * max(x2 - x1, y2 - y1)))
+    if side > share * max(width, height):
         return None
     across, down = min(side, width), min(side, height)
     left = int(min(max((x1 + x2 - across) / 2, 0), width - across))

@@ -28,7 +28,7 @@ from lapsvm.report.tables import (
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_PICTURES = 120
+MAX_PICTURES = 180
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     path : str or Path
         Missing parent folders are created.
     contents : Contents
-    max_pictures : int, default 120
-        Total number of pictures, divided evenly among the galleries. Every gallery has 1 to 6 of them. All pictures
+    max_pictures : int, default 180
+        Number of pictures, half of them in the rows at the top. Every gallery has 1 to 6 of them, and a class at most
+        48 small ones beside. All pictures
         together take about 4 MB: the fewer there are, the larger they are (see `lapsvm.report.pictures.PAGE_PIXELS`).
     threads : int, default 1
         On which the pictures are read and drawn, and the maps of `contents` called.

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from io import BytesIO
 from itertools import count, islice
@@ -18,7 +19,7 @@ from lapsvm.boxes import as_boxes, iou
 from lapsvm.catalog import Pixels
 from lapsvm.detection.map_colours import map_colours, map_levels
 from lapsvm.report.contents import ClassSummary, Example
-from lapsvm.report.details import Region, detail_regions, truth_boxes
+from lapsvm.report.details import Region, close_region, detail_regions, truth_boxes
 from lapsvm.report.misses import as_window, by_kind
 from lapsvm.report.tables import decimal
 
@@ -30,12 +31,24 @@ SHORTEST_SIDE, LONGEST_SIDE = 320, 1280
 PAGE_PIXELS = 14e6
 """Pixels of all embedded pictures: the fewer pictures a page has, the larger they are."""
 JPEG_QUALITY = 65
-MAX_PER_GALLERY = 6
+MAX_PER_GALLERY, MAX_BESIDE, MAX_SMALL = 6, 3, 48
+SMALL_SIDE, CLOSE_SIDE = 200, 300
+"""Longest sides of the pictures of a grid, and of what is enlarged around a box."""
 MAP_SIDE, MAP_QUALITY = 80, 70  # a map is as coarse as the windows' overlaps, and drawn larger
 DETAIL_SIDE, DETAIL_QUALITY = 240, 80
 """Longest side of an embedded detail, and its quality."""
 _SECOND = "box of the model of all pictures"
+_LEVELS = (("high", ".9 and above", 0.9), ("middle", ".5 to .9", 0.5), ("low", "below .5", 0.0))
 _Groups = Mapping[str, Sequence[Example]]  # of one class, by title
+
+
+class Form(StrEnum):
+    """How the pictures of a gallery are shown: whole, enlarged around the box, beside a good one, or small."""
+
+    WHOLE = "whole"
+    CLOSE = "close"
+    BESIDE = "beside"
+    SMALL = "small"
 
 
 @dataclass(frozen=True)
@@ -52,20 +65,34 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture, or a detail of one, with its boxes; `heat` and `standing` are maps over it, "" without one."""
+    """A picture, or a detail of one, with its boxes.
+
+    `heat` and `standing` are maps, "" without one, which cover the rectangle `covered` (x, y, width, height) of it.
+    `role` tells apart what is enlarged ("close"), a picture under its map ("map") and one to compare with ("good").
+    """
 
     source: str
     width: int
     height: int
     alt: str
-    overlays: tuple[Overlay, ...]
+    overlays: tuple[Overlay, ...] = ()
     heat: str = ""
     standing: str = ""
+    covered: tuple[float, float, float, float] | None = None
+    role: str = ""
+
+    @property
+    def layer(self) -> tuple[float, float, float, float]:
+        """The rectangle that its maps cover: all of it by default."""
+        return self.covered or (0, 0, self.width, self.height)
 
 
 @dataclass(frozen=True)
 class DrawnPicture:
-    """A picture with its caption and its details; `number` tells it from all others of the page."""
+    """A picture with its caption and its details; `number` tells it from all others of the page.
+
+    `level` is the name of a range of probabilities, "" if the probability is not known; `compared` stands before it.
+    """
 
     number: int
     id: str
@@ -74,11 +101,18 @@ class DrawnPicture:
     value: str
     overlap: str
     note: str
+    level: str = ""
+    compared: tuple[Panel, ...] = ()
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """The whole picture, then its details."""
-        return (self.whole, *self.details)
+        """What it is compared with, the whole picture, then its details."""
+        return (*self.compared, self.whole, *self.details)
+
+    @property
+    def is_enlarged(self) -> bool:
+        """Whether a part of it stands in its place until it is clicked."""
+        return any(panel.role for panel in self.details)
 
 
 @dataclass(frozen=True)
@@ -94,6 +128,12 @@ class Gallery:
         """Number of pictures of the kind, including those not shown."""
         return len(self.figures) + len(self.unshown_ids)
 
+    @property
+    def levels(self) -> list[tuple[str, str, int]]:
+        """The ranges of probabilities: name, text and number of figures; none where no probability is known."""
+        counts = [(key, text, sum(figure.level == key for figure in self.figures)) for key, text, _ in _LEVELS]
+        return counts if any(count for *_, count in counts) else []
+
 
 @dataclass(frozen=True)
 class Part:
@@ -103,22 +143,33 @@ class Part:
     where: str
     galleries: tuple[Gallery, ...]
     counted: bool = False
+    form: Form = Form.WHOLE
 
 
 @dataclass(frozen=True)
 class ClassGalleries:
-    """The pictures of one class, mistakes first; every part and every gallery has pictures.
+    """Pictures of one class; every part and every gallery has pictures.
 
-    `heat_unit` is what its score maps show, "probability" or "score", "" if there is none.
+    `unit` is what its score maps show, "probability" or "score".
     """
 
     parts: tuple[Part, ...]
-    heat_unit: str = ""
+    unit: str = ""
 
     @property
-    def has_pictures(self) -> bool:
-        """Whether there is any gallery."""
-        return bool(self.parts)
+    def first(self) -> "ClassGalleries":
+        """The parts at the top of the page: right-looking boxes, doubtful ones, and a sample of all."""
+        return replace(self, parts=tuple(section for section in self.parts if section.form is not Form.WHOLE))
+
+    @property
+    def mistakes(self) -> "ClassGalleries":
+        """The other parts: pictures in which something is wrong, or models disagree."""
+        return replace(self, parts=tuple(section for section in self.parts if section.form is Form.WHOLE))
+
+    @property
+    def heat_unit(self) -> str:
+        """What the score maps of these pictures show, "" if there is none."""
+        return self.unit if any(figure.whole.heat for figure in self.figures()) else ""
 
     @property
     def has_objectness(self) -> bool:
@@ -145,6 +196,7 @@ class _Group:
     where: str
     groups: _Groups
     counted: bool = False
+    form: Form = Form.WHOLE
 
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int, threads: int = 1) -> tuple[ClassGalleries, ...]:
@@ -153,10 +205,10 @@ def class_galleries(results: Sequence[ClassSummary], max_pictures: int, threads:
     The pictures and maps of all classes are drawn on so many threads.
     """
     parts = [_class_parts(result) for result in results]
-    sizes = [len(group) for of_class in parts for gallery in of_class for group in gallery.groups.values()]
-    limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, len(sizes))))
-    side = longest_side(sum(min(limit, size) for size in sizes))
-    drawings = [_Drawing(result.name, of_class, limit, side) for result, of_class in zip(results, parts, strict=True)]
+    groups = [(group.form, len(of)) for of_class in parts for group in of_class for of in group.groups.values()]
+    limits = _limits(max_pictures, len(results), sum(form is Form.WHOLE for form, _ in groups))
+    side = longest_side(sum(min(limits[form], size) for form, size in groups if form is not Form.SMALL))
+    drawings = [_Drawing(result.name, of_class, limits, side) for result, of_class in zip(results, parts, strict=True)]
     numbers, pool = count(1), ThreadPoolExecutor(threads)
     try:
         heats = [list(of_class) for of_class in [pool.map(_heat, drawing.shown()) for drawing in drawings]]
@@ -167,6 +219,17 @@ def class_galleries(results: Sequence[ClassSummary], max_pictures: int, threads:
         pool.shutdown(cancel_futures=True)
 
 
+def _limits(max_pictures: int, n_classes: int, n_others: int) -> dict[Form, int]:
+    """Return how many pictures a gallery has, by its form: half of them all are the rows at the top of the page.
+
+    Small pictures, and those beside good ones, come on top of that.
+    """
+    first = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, 4 * n_classes)))
+    others = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, 2 * n_others)))
+    small = min(MAX_SMALL, max(1, max_pictures // max(1, n_classes)))
+    return {Form.CLOSE: first, Form.BESIDE: min(MAX_BESIDE, first), Form.SMALL: small, Form.WHOLE: others}
+
+
 def longest_side(n_pictures: int) -> int:
     """Return the longest side of each of some pictures, so that all 4:3 ones together have `PAGE_PIXELS`."""
     side = math.sqrt(PAGE_PIXELS / max(1, n_pictures) * 4 / 3)
@@ -174,23 +237,25 @@ def longest_side(n_pictures: int) -> int:
 
 
 def _class_parts(result: ClassSummary) -> list[_Group]:
-    """Return the examples of a class under their headings, mistakes first; without empty groups."""
+    """Return the examples of a class under their headings, those of the top of the page first; without empty groups."""
+    compared = [example for example in result.best if example.good is not None and example.score_map is not None]
     misses = {str(kind).capitalize(): group for kind, group in by_kind(result.misses).items()}
     wrong = {
         "Highest-scored false positives": result.false_positives,
         "Highest-scored boxes in pictures without the class": result.false_alarms,
     }
-    doubtful = {"Pictures with the class that score lowest": result.weak_positives}
     other = {"A model that did not see the picture chooses another box": result.disagreements}
     groups = [
+        _Group("Surest boxes", result.shown_on, {"": result.best}, form=Form.CLOSE),
+        _Group("Doubtful boxes", result.shown_on, {"": result.weak_positives}, form=Form.CLOSE),
+        _Group("Good picture, score map, defect", result.shown_on, {"": compared}, form=Form.BESIDE),
+        _Group("More pictures, the most doubtful first", result.shown_on, {"": result.sample}, form=Form.SMALL),
         _Group("Best boxes that miss the object", result.missed_on, misses, counted=True),
         _Group("Wrong boxes", result.shown_on, wrong),
-        _Group("Doubtful pictures", result.shown_on, doubtful),
         _Group("Models disagree", result.missed_on, other),
-        _Group("Surest boxes", result.shown_on, {"Best detections": result.best}),
     ]
-    filled = [replace(part, groups={title: of for title, of in part.groups.items() if of}) for part in groups]
-    return [part for part in filled if part.groups]
+    filled = [replace(headed, groups={title: of for title, of in headed.groups.items() if of}) for headed in groups]
+    return [headed for headed in filled if headed.groups]
 
 
 @dataclass(frozen=True)
@@ -204,53 +269,88 @@ class _Heat:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Draws the pictures of one class: `limit` of each gallery, their longest side at most `side` pixels."""
+    """Draws the pictures of one class: `limits` of galleries by their form, longest sides at most `side` pixels."""
 
     name: str
     parts: Sequence[_Group]
-    limit: int
+    limits: Mapping[Form, int]
     side: int
 
-    def shown(self) -> list[Example]:
+    def shown(self) -> list[tuple[Form, Example]]:
         """Return the examples that are drawn, in the order of the page."""
-        groups = [group for headed in self.parts for group in headed.groups.values()]
-        return [example for group in groups for example in group[: self.limit]]
+        groups = [(headed.form, group) for headed in self.parts for group in headed.groups.values()]
+        return [(form, example) for form, group in groups for example in group[: self.limits[form]]]
 
     def figures(self, pool: Executor, heats: Sequence[_Heat | None], numbers: Iterator[int]) -> Iterator[DrawnPicture]:
         """Begin to draw, and yield the pictures in order; the colours of all score maps have one scale."""
         known = [heat.limits for heat in heats if heat is not None]
-        limits = min((low for low, _ in known), default=0), max((high for _, high in known), default=1)
-        return pool.map(partial(self._figure, limits), self.shown(), heats, numbers)
+        scale = min((low for low, _ in known), default=0), max((high for _, high in known), default=1)
+        return pool.map(partial(self._figure, scale), self.shown(), heats, numbers)
 
     def galleries(self, figures: Iterator[DrawnPicture], unit: str) -> ClassGalleries:
         """Return the galleries of pictures that come in order."""
         parts = []
         for headed in self.parts:
-            galleries = [self._gallery(title, group, figures, headed.counted) for title, group in headed.groups.items()]
-            parts.append(Part(headed.title, headed.where, tuple(galleries), headed.counted))
+            galleries = tuple(self._gallery(title, group, figures, headed) for title, group in headed.groups.items())
+            parts.append(Part(headed.title, headed.where, galleries, headed.counted, headed.form))
         return ClassGalleries(tuple(parts), unit)
 
-    def _gallery(self, title: str, group: Sequence[Example], figures: Iterator[DrawnPicture], counted: bool) -> Gallery:
-        shown, others = group[: self.limit], group[self.limit :]
-        ids = tuple(example.id for example in others) if counted else ()
-        return Gallery(title, tuple(islice(figures, len(shown))), ids)
+    def _gallery(
+        self, title: str, group: Sequence[Example], figures: Iterator[DrawnPicture], headed: _Group
+    ) -> Gallery:
+        limit = self.limits[headed.form]
+        ids = tuple(example.id for example in group[limit:]) if headed.counted else ()
+        return Gallery(title, tuple(islice(figures, len(group[:limit]))), ids)
 
-    def _figure(self, limits: tuple[float, float], example: Example, heat: _Heat | None, number: int) -> DrawnPicture:
+    def _figure(
+        self, scale: tuple[float, float], shown: tuple[Form, Example], heat: _Heat | None, number: int
+    ) -> DrawnPicture:
         """Return the picture of an example with its boxes, and details of those that are small in it."""
+        form, example = shown
         pixels = example.pixels()
-        source, width, height = thumbnail(pixels, self.side)
         overlap = float(iou(as_window(example.box), truth_boxes(example)).max(initial=0))
         known = example.probability is not None
         value = f"probability {decimal(example.probability)}" if known else f"score {decimal(example.score)}"
         shown_iou = "" if example.truth is None else decimal(overlap)
         alt = f"Picture {example.id}: box for {self.name}, {value}"
         alt += f", IoU {shown_iou} with the nearest of {len(truth_boxes(example))} object(s)." if shown_iou else "."
-        overlays = _overlays(self.name, example, (width / pixels.shape[1], height / pixels.shape[0]))
-        layer = "" if heat is None else _layer(heat.values, limits)
-        panel = Panel(source, width, height, alt, overlays, layer, _standing(example))
-        regions = detail_regions(example, (pixels.shape[1], pixels.shape[0]))
-        details = tuple(_detail(self.name, example, pixels, region) for region in regions)
-        return DrawnPicture(number, example.id, panel, details, value, shown_iou, example.note)
+        layers = "" if heat is None else _layer(heat.values, scale), "" if form is Form.SMALL else _standing(example)
+        panel = self._whole(form, example, pixels, alt, layers)
+        return DrawnPicture(
+            number,
+            example.id,
+            panel,
+            tuple(self._details(form, example, pixels, layers)),
+            value,
+            shown_iou,
+            example.note,
+            next((key for key, _, least in _LEVELS if known and (example.probability or 0) >= least), ""),
+            tuple(_compared(example, pixels, panel.heat)) if form is Form.BESIDE else (),
+        )
+
+    def _whole(self, form: Form, example: Example, pixels: Pixels, alt: str, layers: tuple[str, str]) -> Panel:
+        source, width, height = thumbnail(pixels, SMALL_SIDE if form is Form.SMALL else self.side)
+        scale = width / pixels.shape[1], height / pixels.shape[0]
+        return Panel(source, width, height, alt, _overlays(self.name, example, scale), *layers)
+
+    def _details(self, form: Form, example: Example, pixels: Pixels, layers: tuple[str, str]) -> Iterator[Panel]:
+        """Yield the details of a picture: what is small in it, or where it is shown close its box alone."""
+        size = pixels.shape[1], pixels.shape[0]
+        if form is Form.CLOSE:
+            region = close_region(example, size)
+            if region is not None:
+                yield _detail(self.name, example, pixels, region, layers)
+        elif form is Form.WHOLE:
+            for region in detail_regions(example, size):
+                yield _detail(self.name, example, pixels, region)
+
+
+def _compared(example: Example, pixels: Pixels, heat: str) -> Iterator[Panel]:
+    """Yield a good picture, and the picture under its score map."""
+    if example.good is not None:
+        yield Panel(*thumbnail(example.good(), CLOSE_SIDE), "Picture of no class, to compare with.", role="good")
+    source, width, height = thumbnail(pixels, CLOSE_SIDE)
+    yield Panel(source, width, height, f"Picture {example.id}: score map.", heat=heat, role="map")
 
 
 def thumbnail(pixels: Pixels, side: int, quality: int = JPEG_QUALITY) -> tuple[str, int, int]:
@@ -272,25 +372,34 @@ def _jpeg(picture: "Image", quality: int) -> str:
 # details
 
 
-def _detail(name: str, example: Example, pixels: Pixels, region: Region) -> Panel:
-    """Return a part of a picture in the resolution of its file, with the boxes in it."""
+def _detail(
+    name: str, example: Example, pixels: Pixels, region: Region, layers: tuple[str, str] | None = None
+) -> Panel:
+    """Return a part of a picture in the resolution of its file, with the boxes in it; with maps it is shown first."""
     x1, y1, x2, y2 = region
-    source, width, height = thumbnail(np.ascontiguousarray(pixels[y1:y2, x1:x2]), DETAIL_SIDE, DETAIL_QUALITY)
-    overlays = _overlays(name, example, (width / (x2 - x1), height / (y2 - y1)), (x1, y1))
+    side = DETAIL_SIDE if layers is None else CLOSE_SIDE
+    source, width, height = thumbnail(np.ascontiguousarray(pixels[y1:y2, x1:x2]), side, DETAIL_QUALITY)
+    across, down = width / (x2 - x1), height / (y2 - y1)
+    overlays = _overlays(name, example, (across, down), (x1, y1))
     inside = tuple(
         overlay
         for overlay in overlays
         if overlay.x < width and overlay.y < height and overlay.x + overlay.width > 0 and overlay.y + overlay.height > 0
     )
-    return Panel(source, width, height, f"Picture {example.id}: detail.", inside)
+    alt = f"Picture {example.id}: detail."
+    if layers is None:
+        return Panel(source, width, height, alt, inside)
+    covered = -x1 * across, -y1 * down, pixels.shape[1] * across, pixels.shape[0] * down
+    return Panel(source, width, height, alt, inside, *layers, covered, "close")
 
 
 # maps
 
 
-def _heat(example: Example) -> _Heat | None:
-    """Return the score map of an example, reduced; None if it has none."""
-    score_map = None if example.score_map is None else example.score_map()
+def _heat(shown: tuple[Form, Example]) -> _Heat | None:
+    """Return the score map of an example, reduced; None if it has none, or is shown small."""
+    form, example = shown
+    score_map = None if example.score_map is None or form is Form.SMALL else example.score_map()
     if score_map is None:
         return None
     return _Heat(_reduced(score_map.values), score_map.scale, score_map.unit)

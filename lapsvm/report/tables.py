@@ -1,7 +1,9 @@
 """Tables of results: per-class columns, counts of misses, and Markdown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lapsvm.errors import ShapeError
 from lapsvm.evaluation import Figures
@@ -9,6 +11,9 @@ from lapsvm.evaluation.measures import MEANING, Measure, Pictures, Shown, seen_n
 from lapsvm.names.escapes import printable
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.misses import by_kind
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 UNDEFINED = "-"
 _MARKDOWN_ESCAPES = (
@@ -61,7 +66,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {remainder:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-FILTERS = {"decimal": decimal, "short": short, "scientific": scientific, "duration": duration}
+def broken(name: object) -> "Markup":
+    """Return a name as HTML that may be broken after separators such as "_" and "/"."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[_/:,])(?=\w)", str(name)))
+
+
+FILTERS = {"decimal": decimal, "short": short, "scientific": scientific, "duration": duration, "broken": broken}
 """Filters of the page's template, by name."""
 
 

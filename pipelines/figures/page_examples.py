@@ -1,8 +1,9 @@
 """The pictures on the page: the best boxes, and where the detectors fail, on unseen pictures where there are any."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,19 @@ from numpy.typing import NDArray
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.evaluation import ClassHits, ClassResult, Detections
+from lapsvm.inspection.shown import PROBABLE
 from lapsvm.report import Example
 
 from ..annotations.known_boxes import Truth
 from ..fitting.standing_out import counts, recorded
 from ..products.held_out import HeldOut
+from ..run.dataset import positive_pictures
 from .evaluation import SetEvaluation
 from .maps.objectness_maps import ObjectnessMaps
 from .maps.stored_maps import StoredMaps
 
 EXAMPLES = 8
+SAMPLE = 48  # pictures of the grid
 DIFFERENT = 0.5  # two windows with a smaller IoU are different
 
 
@@ -94,6 +98,11 @@ class ShownSet:
         _, first = np.unique(self.detections.image_ids.places[order], return_index=True)
         return order[np.sort(first)]
 
+    def drawn(self, indices: NDArray[np.intp], least: float) -> NDArray[np.intp]:
+        """Return the detections of at least a probability. All of them without a calibration."""
+        probabilities = self.detector.probability(self.detections.scores[indices])
+        return indices if probabilities is None else indices[probabilities >= least]
+
     def examples(self, indices: Iterable[int], most: int | None = EXAMPLES) -> tuple[Example, ...]:
         """Return examples of detections, at most one of each picture."""
         first_of: dict[str, int] = {}
@@ -145,23 +154,47 @@ def shown_set(
     return ShownSet(detector, where, detections, shown.records, truth, voc, scores, standing)
 
 
-def class_examples(shown: ShownSet) -> dict[str, Any]:
-    """Return the galleries of a class as fields of ClassSummary.
+def class_examples(
+    shown: ShownSet, classes: Collection[str], least: float = PROBABLE, *, has_good: bool = False
+) -> dict[str, Any]:
+    """Return the galleries of a class as fields of ClassSummary; `has_good` is that of `Contents`.
 
-    Where boxes are not known, every box in a picture labelled as not showing the class is certainly wrong, and the
-    others may be right. Where they are known, the false positives say more.
+    Where boxes are not known, the boxes in pictures labelled as not showing the class are wrong, unless a label is.
+    Where they are known, the false positives say more. Boxes of a probability below `least`, which nobody draws, are
+    not shown as wrong.
     """
     order, labels, best = shown.detections.order(), shown.labels(), shown.best_windows()
-    weak = shown.examples(best[labels[best] > 0][::-1])
-    galleries: dict[str, Any] = {"weak_positives": weak, "shown_on": shown.where}
+    positives = best[labels[best] > 0][::-1]
+    steps = np.unique(np.linspace(0, max(0, len(positives) - 1), SAMPLE).round().astype(int))
+    galleries: dict[str, Any] = {"weak_positives": shown.examples(positives), "shown_on": shown.where}
+    galleries["sample"] = shown.examples(positives[steps[: len(positives)]], SAMPLE)
     if shown.voc is not None:
         galleries["best"] = shown.examples(shown.voc.order[shown.voc.tp])
-        galleries["false_positives"] = shown.examples(shown.voc.order[shown.voc.fp])
+        galleries["false_positives"] = shown.examples(shown.drawn(shown.voc.order[shown.voc.fp], least))
     else:
         galleries["best"] = shown.examples(order[labels[order] >= 0])
     if shown.lacks_boxes:
-        galleries["false_alarms"] = shown.examples(order[labels[order] < 0])
+        galleries["false_alarms"] = shown.examples(shown.drawn(order[labels[order] < 0], least))
+    if has_good:
+        galleries["best"] = _beside_good(shown, galleries["best"], best[::-1], classes)
     return galleries
+
+
+def _beside_good(
+    shown: ShownSet, examples: Sequence[Example], windows: Iterable[int], classes: Collection[str]
+) -> tuple[Example, ...]:
+    """Return the examples, each with a good picture of the same set to compare with, while there are any.
+
+    `windows` are the best detections of its pictures, the lowest score first.
+    """
+    defective = positive_pictures(list(shown.records.values()), classes)
+    names = [shown.detections.image_ids[index] for index in windows]
+    good = [
+        shown.records[name].pixels
+        for name in names
+        if name not in defective and shown.records[name].labels.get(shown.name) == -1
+    ]
+    return tuple(replace(example, good=pixels) for example, pixels in zip_longest(examples, good[: len(examples)]))
 
 
 def disagreements(shown: ShownSet, held_out: HeldOut | None) -> tuple[Example, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lapsvm.catalog import Dataset, ImageRecord, PresentClasses, open_dataset
 from lapsvm.errors import LabelsError, MissingError, OneClassError, OptionError
+from lapsvm.names.kinds import is_good_name
 from lapsvm.texts.sentences import listed
 
 from ..settings.settings import DataSettings, Settings
@@ -166,6 +167,18 @@ def has_pictures_of_no_class(data: RunData, set_name: str) -> bool:
     if data.dataset.name not in WITH_WORDS:
         return False
     return len(positive_pictures(data.records[set_name], data.classes)) < len(data.records[set_name])
+
+
+def has_good_pictures(data: RunData) -> bool:
+    """Return whether the pictures are sorted into good products and defects, as photographs and scenes are not.
+
+    That is where some lie in a folder called good, ok or normal, a table calls them so, or masks of defects are known.
+    """
+    if getattr(data.dataset, "has_good", False) or data.dataset.name == "mvtec":
+        return True
+    records = [record for of_set in data.records.values() for record in of_set]
+    shown = positive_pictures(records, data.classes)
+    return any(record.id not in shown and is_good_name(record.path.parent.name) for record in records)
 
 
 def positive_pictures(records: Sequence[ImageRecord], classes: Collection[str]) -> frozenset[str]:

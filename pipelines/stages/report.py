@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import DataError
 from lapsvm.evaluation.measures import image_ap
 from lapsvm.features.extractors.efficientnet import photos_installed
+from lapsvm.inspection.shown import Shown
 from lapsvm.report import (
     BoxMoves,
     CccpStep,
@@ -41,7 +43,7 @@ from ..inspection.decisions import stored_threshold, threshold_command
 from ..products.held_out import HeldOut, read_held_out
 from ..products.history import read_history
 from ..products.models import trained_classes
-from ..run.dataset import label_vector
+from ..run.dataset import has_good_pictures, label_vector
 from ..shards.importing import imported_sentence
 from ..shards.jobs import left_out
 from .card import run_card
@@ -79,8 +81,11 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     ]
     missing = [left_out(context.data.records[name], context.shards(name)) for name in sets]
     maps, verified = _maps(context, sets, detectors), verified_classes(context.run, reviewed)
-    alarm = stored_threshold(context.run, context.reporter, detectors)
+    alarm, has_good = stored_threshold(context.run, context.reporter, detectors), has_good_pictures(context.data)
     classes = [_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ())) for name in names]
+    shown = {name: shown_set(detectors[name], train, test, held_out[name], maps) for name in names}
+    least = Shown(alarm=alarm).least
+    classes = [replace(of, **class_examples(shown[of.name], names, least, has_good=has_good)) for of in classes]
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
         summary,
@@ -99,7 +104,8 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
         verdicts={name: str(figure) for name, figure in verified.items()},
         objectness=source_sentences(recorded(detectors[name]) for name in names),
         alarm=alarm,
-        threshold=threshold_command(stored, detectors) if alarm is None else "",
+        threshold=threshold_command(stored, detectors) if alarm is None and has_good else "",
+        has_good=has_good,
     )
 
 
@@ -155,7 +161,7 @@ def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
     data = settings.data
     loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
     return RunSummary(
-        title=f"{settings.data.name}: {', '.join(context.data.classes)}",
+        title=data.name if data.name == "digits" else Path(data.root).resolve().name or data.name,
         dataset=data.name,
         extractors=tuple(spec.split("/")[-1] for spec in settings.features.extractors),
         loss=f"{loss} ({settings.train.learner})",
@@ -245,7 +251,6 @@ def _class_result(
         disagreements=disagreements(seen, held_out),
         hits=int(best.hits.sum()) if best else None,
         stands_out=class_sentence(name, recorded(detector)),
-        **class_examples(shown_set(detector, train, test, held_out, maps)),
     )
 
 

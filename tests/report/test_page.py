@@ -42,12 +42,16 @@ class Page(HTMLParser):
 
     def __init__(self, source):
         super().__init__()
+        self.is_broken = False  # by a <wbr>, where a name may be broken, which is no space
         self.tags, self.open, self.complaints, self.text = [], [], [], []
         self.feed(source)
         self.close()
         self.complaints += [f"{tag} is left open" for tag in self.open]
 
     def handle_starttag(self, tag, attrs):
+        if tag == "wbr":
+            self.is_broken = True
+            return
         self.tags.append((tag, dict(attrs)))
         if len(attrs) != len(dict(attrs)):
             self.complaints.append(f"{tag} has an attribute twice")
@@ -62,6 +66,9 @@ class Page(HTMLParser):
             self.complaints.append(f"{tag} is closed out of order")
 
     def handle_data(self, data):
+        if self.is_broken:
+            data = self.text.pop() + data
+        self.is_broken = False
         self.text.append(data)
 
     def all(self, tag):
@@ -179,14 +186,15 @@ def test_a_switch_of_a_class_shows_its_maps_without_a_script(full_contents):
     page = Page(source)
     assert page.complaints == []
     switches = [attrs for attrs in page.all("input") if attrs["type"] == "checkbox"]
-    assert [attrs["id"] for attrs in switches] == [attrs["for"] for attrs in page.all("label")] == ["heat-1", "heat-3"]
+    labels = [attrs["for"] for attrs in page.all("label")]
+    assert [attrs["id"] for attrs in switches] == labels == ["class-heat-1", "class-heat-3"]
     assert not any("checked" in attrs for attrs in switches)
     layers = [attrs["href"] for attrs in page.all("image")]
-    assert len(layers) == source.count('class="picture mapped"') > 2
+    assert len(layers) >= source.count('class="picture mapped') > 2
     assert all(layer.startswith("data:image/jpeg;base64,") for layer in layers)
     assert "Show where bus scores probability 0 1" in words(page)
     assert "Show where cat scores lowest score of these pictures highest" in words(page)
-    assert words(page).count("Score maps:") == 1
+    assert words(page).count("It says where windows score, not which pixels are the object's") == 2
     assert not page.all("script")
 
 
@@ -208,7 +216,7 @@ def test_what_stands_out_is_said_of_each_class_and_once_of_the_run(full_contents
     contents = replace(full_contents, classes=(bus, *full_contents.classes[1:]), objectness=sentences)
     text = words(Page(render_page(contents)))
     assert text.count(bus.stands_out) == text.count(" ".join(sentences)) == 1
-    assert text.index(sentences[0]) < text.index(bus.stands_out) < text.index("Best detections")
+    assert text.index(sentences[0]) < text.index(bus.stands_out) < text.index("Surest boxes")
     assert "stands out" not in words(page)
 
 

@@ -36,7 +36,7 @@ ALARM = AlarmThreshold(
 @pytest.fixture
 def contents(make_summary):
     figures = {"test": TEST, "trainval": {"classes": {}, "mean": {}, "held_out": HELD_OUT}}
-    return Contents(make_summary(), (ClassSummary("crack"), ClassSummary("stain")), figures=figures)
+    return Contents(make_summary(), (ClassSummary("crack"), ClassSummary("stain")), figures=figures, has_good=True)
 
 
 def rows(table):
@@ -97,18 +97,20 @@ def test_where_no_threshold_is_chosen_the_command_stands(contents):
     assert "is not chosen yet" not in render_page(contents)
 
 
-def test_a_run_without_good_pictures_has_no_such_section(make_summary):
-    contents = Contents(make_summary(), (ClassSummary("bus"),))
+def test_photographs_are_no_defects(contents):
+    contents = replace(contents, has_good=False)
     assert alarm_view(contents) is None
+    assert alarm_view(replace(contents, alarm=ALARM)) is not None
+    assert "any defect" not in render_page(contents)
     assert "Good and defective pictures" not in render_page(contents)
 
 
 def test_the_headline_has_what_masks_say_of_boxes_before_pictures(contents):
     page = render_page(contents)
-    head = page[page.index("<header>") : page.index("</header>")]
+    head = page[page.index('id="known"') : page.index('id="classes"')]
     for part in ("70 %", ">Pointing<", "60 %", ">Map pointing<"):
-        assert head.index(part) < head.index(">Whole pictures</h2>")
-    assert head.index(">Whole pictures</h2>") < head.index(">Image AUROC<")
+        assert head.index(part) < head.index(">Whole pictures</h3>")
+    assert head.index(">Whole pictures</h3>") < head.index(">Image AUROC<")
 
 
 def test_classes_whose_whole_pictures_count_are_named_beside_figures_of_best_boxes():

@@ -1,6 +1,7 @@
 """Thumbnails and the boxes over them, and how the room is shared out."""
 
 from base64 import b64decode
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from threading import Barrier
@@ -21,8 +22,9 @@ def opened(source):
     return Image.open(BytesIO(b64decode(source.removeprefix("data:image/jpeg;base64,"))))
 
 
-def figure_of(example):
-    (galleries,) = class_galleries([ClassSummary("bus", best=(example,))], 10)
+def figure_of(example, form="false_positives"):
+    """The figure of an example among mistakes, where pictures are shown whole, or of another form of the page."""
+    (galleries,) = class_galleries([ClassSummary("bus", **{form: (example,)})], 10)
     (figure,) = galleries.figures()
     return figure
 
@@ -97,12 +99,12 @@ def test_a_kind_of_miss_that_does_not_occur_has_no_gallery(make_example):
     large = tuple(make_example(seed, 0, (-0.7, -0.7, 0.7, 0.7), 1.0) for seed in range(3))
     (galleries,) = class_galleries([ClassSummary("bus", misses=large)], 2)
     assert [(gallery.title, gallery.total) for gallery in misses_of(galleries)] == [("Too large", 3)]
-    assert [len(gallery.figures) for gallery in misses_of(galleries)] == [2]
+    assert [len(gallery.figures) for gallery in misses_of(galleries)] == [1]
 
 
 def test_without_misses_no_kind_is_told():
     (galleries,) = class_galleries([ClassSummary("bus")], 5)
-    assert (galleries.parts, galleries.has_pictures, galleries.has_misses) == ((), False, False)
+    assert (galleries.parts, galleries.has_misses) == ((), False)
 
 
 def test_no_more_pictures_are_read_than_shown():
@@ -113,8 +115,8 @@ def test_no_more_pictures_are_read_than_shown():
         return np.zeros((5, 5, 3), dtype=np.uint8)
 
     examples = tuple(Example(str(i), pixels, [0, 0, 2, 2], 1.0, []) for i in range(100))
-    class_galleries([ClassSummary("a", best=examples, misses=examples), ClassSummary("b", best=examples)], 6)
-    assert len(read) == 6
+    class_galleries([ClassSummary("a", best=examples, misses=examples), ClassSummary("b", best=examples)], 16)
+    assert len(read) == 2 + 6 + 2  # a quarter of 16 shared by two classes, and at most 6 of a half
 
 
 def test_the_pictures_of_all_classes_are_drawn_at_the_same_time_and_are_those_of_one_thread():
@@ -203,9 +205,10 @@ def test_maps_are_made_of_shown_pictures_alone():
         return ScoreMap(np.zeros((5, 5), np.float32), True)
 
     examples = tuple(Example(str(i), lambda: pixels, [0, 0, 2, 2], 1.0, score_map=score_map) for i in range(100))
-    (galleries,) = class_galleries([ClassSummary("a", best=examples, misses=examples)], 4)
-    assert len(made) == len(list(galleries.figures())) == 4  # two galleries of two
-    assert galleries.heat_unit == "probability"
+    (galleries,) = class_galleries([ClassSummary("a", best=examples, misses=examples, sample=examples)], 4)
+    n_small = len(galleries.parts[1].galleries[0].figures)
+    assert (len(made), len(list(galleries.figures())), n_small) == (3, 7, 4)
+    assert galleries.first.heat_unit == galleries.mistakes.heat_unit == "probability"
 
 
 def test_the_score_maps_of_a_class_have_one_scale():
@@ -239,22 +242,69 @@ def test_what_stands_out_has_the_colours_from_0_to_1():
 # order, sizes and details
 
 
-def test_mistakes_come_first_and_the_surest_boxes_last(make_example):
+def test_the_surest_and_the_doubtful_boxes_come_first(make_example):
     one = make_example(0, 0, (0.7, 0.5, 0.7, 0.5), 1.0)
+    best = replace(one, good=one.pixels, score_map=lambda: ScoreMap(np.zeros((3, 4), np.float32), True))
     every = ClassSummary(
-        "bus", best=(one,), false_positives=(one,), misses=(one,), false_alarms=(one,), weak_positives=(one,),
-        disagreements=(one,), shown_on="on test", missed_on="on trainval",
+        "bus", best=(best,), false_positives=(one,), misses=(one,), false_alarms=(one,), weak_positives=(one,),
+        disagreements=(one,), sample=(one,), shown_on="on test", missed_on="on trainval",
     )  # fmt: skip
     (galleries,) = class_galleries([every], 20)
     assert [(part.title, part.where) for part in galleries.parts] == [
+        ("Surest boxes", "on test"),
+        ("Doubtful boxes", "on test"),
+        ("Good picture, score map, defect", "on test"),
+        ("More pictures, the most doubtful first", "on test"),
         ("Best boxes that miss the object", "on trainval"),
         ("Wrong boxes", "on test"),
-        ("Doubtful pictures", "on test"),
         ("Models disagree", "on trainval"),
-        ("Surest boxes", "on test"),
     ]
+    assert len(galleries.first.parts) == 4
+    assert galleries.first.parts + galleries.mistakes.parts == galleries.parts
     numbers = [figure.number for figure in galleries.figures()]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_rows_at_the_top_have_six_boxes_of_each_class_enlarged(make_example):
+    examples = tuple(make_example(seed, 0, (0, 0, 0, 0), 1.0) for seed in range(9))
+    results = [ClassSummary(name, best=examples, weak_positives=examples, misses=examples) for name in "abcde"]
+    for galleries in class_galleries(results, 180):
+        assert [len(part.galleries[0].figures) for part in galleries.first.parts] == [6, 6]
+        for figure in galleries.first.figures():
+            (panel,) = figure.details
+            found = panel.overlays[0]
+            assert found.kind == "found"
+            assert (
+                0.5 * max(panel.width, panel.height) < max(found.width, found.height) < max(panel.width, panel.height)
+            )
+
+
+def test_the_map_of_what_is_enlarged_lies_where_the_picture_has_it():
+    pixels, box = dotted(1600, 1200, (700, 500), 100)
+    example = Example("a", lambda: pixels, box, 1.0, score_map=lambda: ScoreMap(np.eye(40, dtype=np.float32), True))
+    figure = figure_of(example, "best")
+    (panel,) = figure.details
+    x, y, width, height = panel.layer
+    scale = panel.width / 160  # 1.6 times the box
+    assert (width, height) == (1600 * scale, 1200 * scale)
+    assert (x, y) == (-670 * scale, -470 * scale)
+    assert figure.whole.layer == (0, 0, figure.whole.width, figure.whole.height)
+
+
+def test_a_box_of_nearly_the_whole_picture_is_not_enlarged():
+    pixels = np.zeros((300, 400, 3), np.uint8)
+    assert figure_of(Example("a", lambda: pixels, [0, 0, 390, 290], 1.0), "best").details == ()
+
+
+def test_small_pictures_are_sorted_by_their_probability():
+    pixels = np.zeros((300, 400, 3), np.uint8)
+    sample = tuple(Example(str(p), lambda: pixels, [0, 0, 9, 9], 1.0, probability=p) for p in (0.2, 0.5, 0.89, 0.9))
+    (galleries,) = class_galleries([ClassSummary("a", sample=sample)], 20)
+    (gallery,) = galleries.parts[0].galleries
+    assert [(key, count) for key, _, count in gallery.levels] == [("high", 1), ("middle", 2), ("low", 1)]
+    unknown = tuple(replace(example, probability=None) for example in sample)
+    (galleries,) = class_galleries([ClassSummary("a", sample=unknown)], 20)
+    assert galleries.parts[0].galleries[0].levels == []
 
 
 def test_the_fewer_pictures_the_larger_they_are():

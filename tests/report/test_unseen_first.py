@@ -45,9 +45,9 @@ def test_the_headline_without_a_test_set_is_that_of_held_out_pictures(make_summa
     found = contents(make_summary(with_test=False))
     assert facts(found) == [[("38 %", UNSEEN), ("50 %", UNSEEN)], [("0.812", UNSEEN)]]
     page = render_page(found)
-    head = page[page.index("<header>") : page.index("</header>")]
+    head = page[page.index('id="known"') : page.index('id="classes"')]
     assert re.findall(r"<dd>([\d.]+)", head) == ["38", "50", "0.812"]
-    assert head.index(">Boxes</h2>") < head.index("38 %") < head.index(">Whole pictures</h2>") < head.index("0.812")
+    assert head.index(">Boxes</h3>") < head.index("38 %") < head.index(">Whole pictures</h3>") < head.index("0.812")
     assert "0.750 to 0.875" in head
     assert "0.999" not in head
     assert f"Pointing: {MEASURES['pointing'].sentence}." in page

@@ -127,7 +127,7 @@ def test_maps_of_what_stands_out_are_shown_where_they_were_used(digits, tmp_path
     more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
     result = command("run", "--data", "voc", "--root", digits, "--out", run, *fast, *more)
     assert result.status == 0, result.err
-    six, three = (page_of(run).split('<article id="class-')[number] for number in (1, 2))
+    six, three = (page_of(run).split('<article id="mistakes-of-')[number] for number in (1, 2))
     assert "Show what stands out" in six
     assert six.count('class="standing"') > 0
     assert "standing" not in three

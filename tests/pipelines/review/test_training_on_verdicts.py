@@ -239,7 +239,7 @@ def test_without_boxes_and_verdicts_the_page_says_that_nobody_looked(run, digits
     assert sentence in said.err + said.out
     assert command("report", "--out", run).status == 0
     page = (run / "page" / "index.html").read_text()
-    assert page.index(">Boxes</h2>") < page.index(sentence) < page.index(">Whole pictures</h2>")
+    assert page.index(">Boxes</h3>") < page.index(sentence) < page.index(">Whole pictures</h3>")
 
 
 def test_after_verdicts_the_page_names_the_classes_that_nobody_looked_at(run, digits, command, tmp_path):
@@ -254,7 +254,9 @@ def test_after_verdicts_the_page_names_the_classes_that_nobody_looked_at(run, di
     assert f"nothing is known of the boxes yet: look at, or mark, 20 of {', '.join(others)}: lapsvm review" in page
     assert re.search(rf'>{CLASS}</th><td class="number">\d of 6 right: [^<]*%', page)
     assert f'>{others[0]}</th><td class="number">nothing</td>' in page
-    steps = page[page.index("Next steps</h2>") : page.index(">Pictures</h2>")] if "Next steps</h2>" in page else ""
+    steps = (
+        page[page.index("Next steps</h2>") : page.index(">Class by class</h2>")] if "Next steps</h2>" in page else ""
+    )
     unsettled = steps[steps.index("Boxes are not settled") :] if "Boxes are not settled" in steps else ""
     assert f">{CLASS}</span> (" not in unsettled
 

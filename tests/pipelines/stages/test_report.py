@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,10 @@ from lapsvm.pipelines.figures import page_examples
 from lapsvm.pipelines.figures.page_examples import ShownSet, class_examples, disagreements
 from lapsvm.pipelines.products.held_out import HeldOut
 from lapsvm.pipelines.products.models import weights_hash
+from lapsvm.pipelines.run.dataset import has_good_pictures, open_run_data
 from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.settings.settings import DataSettings
+from PIL import Image
 
 from lapsvm import catalog
 from lapsvm.catalog import GroundTruth, ImageRecord
@@ -20,6 +24,7 @@ from lapsvm.detection import Detector, model_sources
 from lapsvm.detection.detector import provenance_value
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.features.extractors import extractor
+from lapsvm.inspection.calibration import Calibration
 
 LABELS = {"a": 1, "b": 1, "c": -1, "d": -1, "e": 0}
 ROWS = [("a", 3.0), ("b", 1.0), ("b", 0.5), ("c", 2.0), ("c", 1.5), ("d", 0.1), ("e", 2.5), ("a", 2.9)]
@@ -37,8 +42,8 @@ def ids(examples):
     return [example.id for example in examples]
 
 
-def test_without_boxes_labels_say_which_boxes_are_certainly_false(shown):
-    galleries = class_examples(shown)
+def test_without_boxes_labels_say_which_boxes_are_wrong(shown):
+    galleries = class_examples(shown, ["cat"])
     assert ids(galleries["best"]) == ["a", "e", "b"]
     assert ids(galleries["false_alarms"]) == ["c", "d"]
     assert [example.score for example in galleries["false_alarms"]] == [2.0, 0.1]
@@ -51,22 +56,58 @@ def test_galleries_hold_the_first_pictures_alone(shown):
     names = [f"p{number:02d}" for number in range(30)]
     records = {name: ImageRecord(id=name, path=None, labels={"cat": 1}) for name in names}
     many = Detections(names, -np.arange(30.0), np.tile([0.0, 0, 9, 9], (30, 1)))
-    galleries = class_examples(replace(shown, detections=many, records=records))
+    galleries = class_examples(replace(shown, detections=many, records=records), ["cat"])
     assert ids(galleries["best"]) == names[: page_examples.EXAMPLES]
     assert ids(galleries["weak_positives"]) == names[::-1][: page_examples.EXAMPLES]
+    assert ids(galleries["sample"]) == names[::-1]
+
+
+def test_a_sample_has_even_steps_from_the_most_doubtful_to_the_surest(shown):
+    names = [f"p{number:03d}" for number in range(95)]
+    records = {name: ImageRecord(id=name, path=None, labels={"cat": 1}) for name in names}
+    many = Detections(names, np.arange(95.0), np.tile([0.0, 0, 9, 9], (95, 1)))
+    sample = class_examples(replace(shown, detections=many, records=records), ["cat"])["sample"]
+    assert ids(sample) == names[::2]
+
+
+def test_boxes_that_nobody_draws_are_not_shown_as_wrong(shown):
+    """The probability is that of a sigmoid: .88 of a score of 2, .52 of .1."""
+    found = replace(shown, detector=Detector("cat", [0.0], calibration=Calibration(1.0, 0.0)))
+    for least, wrong in ((0.5, ["c", "d"]), (0.8, ["c"]), (0.9, [])):
+        assert ids(class_examples(found, ["cat"], least)["false_alarms"]) == wrong
+    assert ids(class_examples(shown, ["cat"], 0.9)["false_alarms"]) == ["c", "d"]  # without probabilities all
+
+
+def test_beside_the_surest_defects_stand_the_surest_good_pictures(shown):
+    records = {name: replace(record, path=Path(name)) for name, record in shown.records.items()}
+    galleries = class_examples(replace(shown, records=records), ["cat"], has_good=True)
+    assert [example.id for example in galleries["best"]] == ["a", "e", "b"]
+    assert [None if of.good is None else of.good.__self__.id for of in galleries["best"]] == ["d", "c", None]
+    assert all(example.good is None for example in class_examples(shown, ["cat"])["best"])
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"), [(("good", "crack"), True), (("OK", "crack"), True), (("background", "cat"), False)]
+)
+def test_pictures_are_products_where_a_folder_says_good(tmp_path, folders, expected):
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+        Image.new("RGB", (8, 8)).save(tmp_path / folder / "a.png")
+    data = open_run_data(DataSettings("folder", str(tmp_path), test_set="none"), seed=0)
+    assert has_good_pictures(data) == expected
 
 
 def test_with_boxes_of_some_pictures_both_kinds_of_wrong_boxes_are_shown(shown):
     known = {"cat": {name: GroundTruth(np.empty((0, 4)), np.empty(0, bool)) for name in ("a", "b", "c")}}
     found = {"cat": Detections(("a", "c"), [3.0, 2.0], [[0, 0, 10, 100], [0, 0, 40, 100]])}
     result = replace(evaluate_voc(found, known).classes["cat"], order=np.array([0, 3]))  # rows of all detections
-    galleries = class_examples(replace(shown, truth=known, voc=result))
+    galleries = class_examples(replace(shown, truth=known, voc=result), ["cat"])
     assert ids(galleries["false_positives"]) == ["a", "c"]
     assert galleries["best"] == ()
     assert ids(galleries["false_alarms"]) == ["c", "d"]
     assert [example.truth is None for example in galleries["false_alarms"]] == [False, True]
     everywhere = {"cat": dict.fromkeys(LABELS, known["cat"]["a"])}
-    assert "false_alarms" not in class_examples(replace(shown, truth=everywhere, voc=result))
+    assert "false_alarms" not in class_examples(replace(shown, truth=everywhere, voc=result), ["cat"])
 
 
 def held_out(**more):
@@ -108,9 +149,11 @@ def test_the_page_without_boxes_shows_the_test_sets_failures(run_copy, digits, t
     assert command("evaluate", "--out", run_copy, "--quiet").status == 0
     assert command("report", "--out", run_copy).status == 0
     text = page_text(run_copy)
-    order = ("Wrong boxes on test Highest-scored boxes in pictures without the class", "Doubtful pictures on test",
-             "Pictures with the class that score lowest", "Surest boxes on test Best detections")  # fmt: skip
-    places = [text.index(title) for title in order]
+    order = ("Surest boxes on test", "Doubtful boxes on test", "More pictures, the most doubtful first on test",
+             "What is known", "Class by class", "Mistakes",
+             "Wrong boxes on test Highest-scored boxes in pictures without the class", "Results")  # fmt: skip
+    below = text[text.index("Settings and data") :]  # the last link of the contents
+    places = [below.index(title) for title in order]
     assert places == sorted(places)
     assert "Highest-scored false positives" not in text
     assert "Kinds of errors" not in text
@@ -169,7 +212,9 @@ def test_every_picture_of_a_finished_run_has_its_map_and_no_network_is_opened(ru
     monkeypatch.setattr(model_sources, "open_sized_extractor", refuse)
     assert command("report", "--out", run_copy).status == 0
     source = (run_copy / "page" / "index.html").read_text()
-    assert source.count('class="picture mapped"') == source.count('<figure class="picture') > 10
+    small = sum(part.count('<figure class="picture') for part in source.split('class="pictures small">')[1:])
+    assert source.count('class="picture mapped') > 10
+    assert 0 < source.count('<figure class="picture') - source.count('class="picture mapped') <= small
     text = page_text(run_copy)
     for name in ("six", "three"):
         assert f"Show where {name} scores probability 0 1" in text
