@@ -28,6 +28,7 @@ NAMES_OF_OTHERS = {
     "TestPersistenceLoss",  # that a reader writes
     "accuracy_score",
     "augreg",
+    "f1_score",
     "helpers",
     "label_ranking_average_precision_score",
     "resolve_model_data_config",
