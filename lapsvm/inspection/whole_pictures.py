@@ -133,7 +133,7 @@ def fit_picture_model(
     for name, rows in (("best", scores), ("y", shows), ("fold", folds)):
         check_same_length("means", features, name, rows)
     members = [folds == number for number in np.unique(folds)]
-    if not all(_are_enough(shows[~in_fold], group[~in_fold]) for in_fold in members):
+    if not are_enough(shows, folds, group):
         return None
     pictures = _Pictures(scores, np.empty(len(features)), shows, 1 / sizes[group], folds)
     classifiers = [_classifier(features[~in_fold], shows[~in_fold]) for in_fold in members]
@@ -146,6 +146,15 @@ def fit_picture_model(
     for in_fold, join in zip(members, joins, strict=True):
         held_out[in_fold] = logistic(join.logits(pictures.among(in_fold)))
     return FittedPictures(_mean_rule(joins, classifiers), held_out)
+
+
+def are_enough(y: ArrayLike, fold: ArrayLike, groups: ArrayLike) -> bool:
+    """Return whether every fold leaves at least `LEAST` groups of pictures with and without a class to learn from.
+
+    The arguments are those of `fit_picture_model`.
+    """
+    shows, folds, group = as_floats("y", y, 1) > 0, as_whole_numbers("fold", fold), as_whole_numbers("groups", groups)
+    return all(_are_enough(shows[folds != number], group[folds != number]) for number in np.unique(folds))
 
 
 def _mean_rule(joins: Sequence["_Join"], classifiers: Sequence[tuple[Float64, float]]) -> PictureModel:

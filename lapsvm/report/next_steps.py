@@ -1,4 +1,4 @@
-"""What to do next, by what a run found: the three findings that tell classes apart without boxes.
+"""What to do next, by what a run found: the findings that need no boxes.
 
 docs/howto/what_now.md lists them, and docs/measurements/results.md says how often they are shown.
 """
@@ -12,15 +12,20 @@ from lapsvm.report.contents import NextStep, check_numbers
 
 FEW_PICTURES = 30
 WEAK = HALF = 0.5
+EASY = 0.98
 GRADIENTS = "hog"
 _MORE_PICTURES = (
     f"Add pictures: {FEW_PICTURES} with the class and as many without it are a start, a hundred are better."
 )
-_HOG_ADVICE = "Gradients (hog) do not tell these pictures apart. Take features from a network."
+_HOG_ADVICE = "Gradients (hog) separate these pictures by less than half. Take features from a network."
 _INSTALL = " It is installed in the folder of the source."
 _NETWORK_ADVICE = (
     "Check the labels of the pictures that the page shows and add pictures; try another network, and, for small "
     "objects, larger sizes at which it sees pictures."
+)
+_LOOK_AT_EASY = (
+    "So easy that the scene may be what is learned, not the object, and no figure says which: look at 20 boxes. If "
+    "they are wrong, add pictures without the class from the same scenes."
 )
 _LOOK_AT_BOXES = (
     "Training and refinement put the box of a picture in different places, or make it larger or smaller: the labels "
@@ -76,6 +81,8 @@ class Findings:
         What refinement did to the boxes of training pictures.
     verdicts : int, default 0
         Pictures on whose boxes a person has given a verdict: looking at boxes is no advice then.
+    scene_may_decide : bool, default False
+        Whether labels alone are known, and the pictures without the class may be of other scenes.
     """
 
     name: str
@@ -85,6 +92,12 @@ class Findings:
     chance: float | None = None
     boxes: BoxMoves | None = None
     verdicts: int = 0
+    scene_may_decide: bool = False
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether image AP is nearly perfect, and nobody knows by what."""
+        return self.scene_may_decide and not self.verdicts and self.image_ap is not None and self.image_ap >= EASY
 
     @property
     def is_unsettled(self) -> bool:
@@ -98,7 +111,7 @@ class Findings:
 def next_steps(
     classes: Iterable[Findings], extractors: Iterable[str] = (), commands: StepCommands = NO_COMMANDS
 ) -> tuple[NextStep, ...]:
-    """Return the steps for classes with too few pictures, with pictures that are not separable, and with moving boxes.
+    """Return the steps for classes with too few pictures, hardly or too easily separable ones, and moving boxes.
 
     Parameters
     ----------
@@ -125,7 +138,11 @@ def next_steps(
         numbers = tuple(
             (findings.name, f"image AP {findings.image_ap:.3f}, by chance {findings.chance:.3f}") for findings in weak
         )
-        steps.append(NextStep("Unseen pictures are not told apart", numbers, *_advice(tuple(extractors), commands)))
+        steps.append(
+            NextStep("Unseen pictures are separated by less than half", numbers, *_advice(tuple(extractors), commands))
+        )
+    if easy := tuple((findings.name, f"image AP {findings.image_ap:.3f}") for findings in known if findings.is_easy):
+        steps.append(NextStep("Unseen pictures are separated nearly perfectly", easy, _LOOK_AT_EASY, commands.review))
     if moving := {
         findings.name: findings.boxes for findings in known if findings.boxes is not None and findings.is_unsettled
     }:

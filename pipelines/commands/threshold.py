@@ -16,7 +16,6 @@ from ..settings.options import RUN_FOLDER, panel
 _FOLDERS = "they lie in a folder called good, ok, normal or background, and a table gives them no label"
 _RULES = {"verdicts": "decisions", "best_windows": "best windows"}
 _SETS = {"held_out": "held out", "tested": "test set"}
-_ALONE = "best windows alone decide: whole pictures add nothing, are too few, or have no features"
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +51,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
     from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
     from ..inspection.whole_pictures import HELD_OUT, PictureRules, learn_whole_pictures
     from ..run.groups import n_groups
+    from ..stages.registry import run_stage
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     stored, run = context.stored, context.run
@@ -71,13 +71,16 @@ def threshold(options: dict[str, Any]) -> Outcome:
     figures = {rule: _any_class(of_rule, groups, stored.settings.seed) for rule, of_rule in compared.items()}
     if not context.reporter.quiet:
         _print(alarm, n_groups(groups[HELD_OUT], sets[HELD_OUT].is_ok))
-        _print_figures(figures, list(alarm.pictures))
-    context.reporter.say(
-        f"stored in {run.threshold_file}: predict --model {run.path} uses it, and lapsvm report writes it into the page"
-    )
+        _print_figures(figures, list(alarm.pictures), rules.alone)
+    context.reporter.say(f"stored in {run.threshold_file}: predict --model {run.path} uses it")
+    following: Sequence[str] = ("lapsvm", "report", "--out", str(run.path.resolve()))
+    if run.page.is_file() and all(run.has_shards(name) for name in stored.data.records):
+        with run.lock("lapsvm threshold"):
+            run_stage("report", context)
+        following = ()
     known = {key: value for key, value in json.loads(text).items() if key != "pictures"}
     content = {**known, "any_class": _entries(figures, values), "any_class_intervals": _entries(figures, interval_row)}
-    return Outcome({"threshold": run.threshold_file}, content, ("lapsvm", "report", "--out", str(run.path.resolve())))
+    return Outcome({"threshold": run.threshold_file}, content, following)
 
 
 def _chosen(
@@ -146,8 +149,11 @@ def _entries(figures: "BySet", content: "Callable[[Row], Mapping[str, Any]]") ->
     return {name: {set_name: content(row) for set_name, row in of_sets.items()} for name, of_sets in figures.items()}
 
 
-def _print_figures(figures: "BySet", classes: Sequence[str]) -> None:
-    """Print how well decisions separate pictures of a class from good ones, beside decisions by best windows alone."""
+def _print_figures(figures: "BySet", classes: Sequence[str], alone: Mapping[str, str]) -> None:
+    """Print how well decisions separate pictures of a class from good ones, beside decisions by best windows alone.
+
+    `alone` has the reason for each class in which best windows alone decide.
+    """
     from lapsvm.evaluation.measures import MEASURES
 
     from ..figures.tables import figure_text, print_rows
@@ -158,5 +164,10 @@ def _print_figures(figures: "BySet", classes: Sequence[str]) -> None:
         [_RULES[name], *(figure_text(of_sets[set_name][measure.key]) for set_name, measure in columns)]
         for name, of_sets in figures.items()
     ]
-    note = f"whole pictures count beside best windows for {', '.join(classes)}" if classes else _ALONE
-    print_rows("decisions: pictures of a class against those of none", ["by", *titles], rows, note, has_means=False)
+    notes = [f"whole pictures count beside best windows for {', '.join(classes)}"] if classes else []
+    for reason in dict.fromkeys(alone.values()):
+        of_reason = ", ".join(name for name, why in alone.items() if why == reason)
+        notes.append(f"best windows alone decide for {of_reason}: {reason}")
+    print_rows(
+        "decisions: pictures of a class against those of none", ["by", *titles], rows, "; ".join(notes), has_means=False
+    )

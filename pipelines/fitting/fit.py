@@ -210,7 +210,7 @@ class TrainingProgress:
         shown = ", ".join(f"{name} {gap:.1g}" for name, gap in largest[:NAMED])
         others = f" and {len(largest) - NAMED} smaller" if len(largest) > NAMED else ""
         passes = max(record["passes"] for record in self._last.values())
-        return f"pass {passes}, gap {shown}{others}"
+        return f"pass {passes} over the windows, duality gap {shown}{others}"
 
 
 def fit_side_by_side(
@@ -253,7 +253,7 @@ def training_progress(
     these are finished.
     """
     count, caught = len(names) if count is None else count, list[str]()
-    shown = (f"{title} ({count} trainings)", None, "outer steps") if classes is None else (title, classes, "classes")
+    shown = (f"{title} ({count} trainings)", None, "steps") if classes is None else (title, classes, "classes")
     with reporter.bar(*shown) as bar, warnings.catch_warnings():
         progress = TrainingProgress(bar, names)
 

@@ -12,7 +12,7 @@ from lapsvm.detection import Detector
 from lapsvm.evaluation import Detections
 from lapsvm.features import ShardSet
 from lapsvm.features.projection import load_projection
-from lapsvm.inspection.whole_pictures import FittedPictures, PictureModel, fit_picture_model
+from lapsvm.inspection.whole_pictures import LEAST, FittedPictures, PictureModel, are_enough, fit_picture_model
 
 from ..context import StoredRun
 from ..products.held_out import HeldOut
@@ -39,12 +39,15 @@ class PictureRules:
         The model of the features in shards, and a held-out probability for each row of the class's held-out scores.
         Classes to which whole pictures add nothing are not there.
     means : mapping of picture to ndarray of shape (d,)
+    alone : mapping of class name to str
+        Why best windows alone decide, for the classes for which they do.
     """
 
     detectors: Mapping[str, Detector]
     held_out: Mapping[str, HeldOut]
     fitted: Mapping[str, FittedPictures] = field(default_factory=dict)
     means: Means = field(default_factory=dict)
+    alone: Mapping[str, str] = field(default_factory=dict)
 
     def probability(self, name: str, ids: Sequence[str], scores: Float64) -> Float64 | None:
         """Return the probability of a class in some pictures, from the scores of their best windows."""
@@ -103,22 +106,26 @@ def learn_whole_pictures(stored: StoredRun, rules: PictureRules, reporter: Repor
     names = [name for name in (data.train_set, data.test_set) if name in stored.data.records]
     if gone := [name for name in names if not run.has_shards(name)]:
         reporter.say(f"threshold: {run.shards(gone[0])} holds no features, so best windows alone decide")
-        return rules
+        return replace(rules, alone=dict.fromkeys(rules.held_out, "the features of the run are gone"))
     shards = {name: finished_shards(run, stored.settings, stored.data, "threshold", name) for name in names}
     means: dict[str, Float64] = {}
     for name in names:
         means |= mean_features(shards[name], reporter, name)
     ids = shards[data.train_set].image_ids
     group = dict(zip(ids, stored.groups(data.train_set, ids, shards[data.train_set]).tolist(), strict=True))
-    fitted = {}
+    fitted, alone = {}, {}
     with reporter.bar("learn whole pictures", len(rules.held_out), "classes") as bar:
         for name, scores in rules.held_out.items():
             groups = [group[image_id] for image_id in scores.ids]
             model = fit_picture_model(_rows(means, scores.ids), scores.score, scores.y, scores.fold, groups)
             if model is not None:
                 fitted[name] = model
+            elif are_enough(scores.y, scores.fold, groups):
+                alone[name] = "whole pictures add nothing"
+            else:
+                alone[name] = f"whole pictures need {LEAST} with and without the class in every fold"
             bar.step()
-    return replace(rules, fitted=fitted, means=means)
+    return replace(rules, fitted=fitted, means=means, alone=alone)
 
 
 def mean_features(shards: ShardSet, reporter: Reporter, set_name: str) -> dict[str, Float64]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
+SLOWEST = 0.05  # items a second: a slower rate would read as 0.0
 
 
 @dataclass
@@ -65,8 +66,8 @@ class Bar:
     def _rates(self) -> Iterator[str]:
         counts = ((self.done, self.unit), (self.windows, "windows"))
         for count, unit in counts if self.seconds > 0 and self.total is not None else ():
-            if count and unit:
-                rate = count / self.seconds
+            rate = count / self.seconds
+            if unit and rate >= SLOWEST:
                 yield f"{rate:,.{0 if rate >= 100 else 1}f} {unit}/s"
 
     def _left(self) -> str:

@@ -73,19 +73,34 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     held_out = {name: read_held_out(context.run, name) for name in names}
     labels = summary.train.labels
     results = {name: provenance_value(detectors[name], "result") for name in names}
-    reviewed = reviewed_classes(stored)
+    reviewed, has_good = reviewed_classes(stored), has_good_pictures(context.data)
     counts = {name: len(of_class.verdicts) for name, of_class in reviewed.items()}
     findings = [
-        replace(class_findings(name, labels[name], results[name], test, held_out[name]), verdicts=counts.get(name, 0))
+        replace(
+            class_findings(name, labels[name], results[name], test, held_out[name]),
+            verdicts=counts.get(name, 0),
+            scene_may_decide=not has_good and not any(of_set.truth for of_set in sets.values()),
+        )
         for name in names
     ]
     missing = [left_out(context.data.records[name], context.shards(name)) for name in sets]
     maps, verified = _maps(context, sets, detectors), verified_classes(context.run, reviewed)
-    alarm, has_good = stored_threshold(context.run, context.reporter, detectors), has_good_pictures(context.data)
+    alarm = stored_threshold(context.run, context.reporter, detectors)
     classes = [_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ())) for name in names]
     shown = {name: shown_set(detectors[name], train, test, held_out[name], maps) for name in names}
     least = Shown(alarm=alarm).least
-    classes = [replace(of, **class_examples(shown[of.name], names, least, has_good=has_good)) for of in classes]
+    said = {name: str(figure) for name, figure in verified.items()}
+    stands_out = {
+        name: class_sentence(name, recorded(detector), said.get(name, "")) for name, detector in detectors.items()
+    }
+    classes = [
+        replace(
+            of,
+            stands_out=stands_out[of.name],
+            **class_examples(shown[of.name], names, least, has_good=has_good),
+        )
+        for of in classes
+    ]
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
         summary,
@@ -101,7 +116,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
         },
         next_steps=next_steps(findings, summary.extractors, _step_commands(context)),
         verified=tuple(verified_sentences(stored, reviewed, verified, sets)),
-        verdicts={name: str(figure) for name, figure in verified.items()},
+        verdicts=said,
         objectness=source_sentences(recorded(detectors[name]) for name in names),
         alarm=alarm,
         threshold=threshold_command(stored, detectors) if alarm is None and has_good else "",
@@ -250,7 +265,6 @@ def _class_result(
         missed_on=unseen.where,
         disagreements=disagreements(seen, held_out),
         hits=int(best.hits.sum()) if best else None,
-        stands_out=class_sentence(name, recorded(detector)),
     )
 
 

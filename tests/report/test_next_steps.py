@@ -11,9 +11,11 @@ from lapsvm.report.next_steps import FEW_PICTURES
 
 COMMANDS = StepCommands(("install a network",), ("take another network",), ("review <them>",))
 FINE = Findings("cat", 100, 200, image_ap=0.95, chance=1 / 3)
+EASY = replace(FINE, image_ap=1.0, scene_may_decide=True)
 CASES = {
     "Too few pictures": (replace(FINE, positive=12), "12 with it, 200 without"),
-    "Unseen pictures are not told apart": (replace(FINE, image_ap=0.5), "image AP 0.500, by chance 0.333"),
+    "Unseen pictures are separated by less than half": (replace(FINE, image_ap=0.5), "image AP 0.500, by chance 0.333"),
+    "Unseen pictures are separated nearly perfectly": (replace(EASY, image_ap=0.98), "image AP 0.980"),
     "Boxes are not settled": (
         replace(FINE, boxes=BoxMoves(59, 41)),
         "59 of 100 boxes stayed where they began",
@@ -35,6 +37,9 @@ def test_a_step_alone_is_shown_for_its_case(finding):
         Findings("cat", 100, 100),
         replace(FINE, negative=FEW_PICTURES, positive=FEW_PICTURES),
         replace(FINE, image_ap=None, chance=1.0),
+        replace(FINE, image_ap=1.0),
+        replace(EASY, image_ap=0.979),
+        replace(EASY, verdicts=1),
         replace(FINE, boxes=BoxMoves(60, 40)),
         replace(FINE, boxes=BoxMoves(0, 0)),
         replace(FINE, boxes=BoxMoves(2, 0)),
@@ -85,7 +90,7 @@ def test_the_command_of_a_run_is_shown():
 
 def test_classes_share_a_step():
     few = replace(FINE, name="dog", positive=3, image_ap=0.4)
-    steps = next_steps([CASES["Unseen pictures are not told apart"][0], few])
+    steps = next_steps([CASES["Unseen pictures are separated by less than half"][0], few])
     assert [[name for name, _ in step.classes] for step in steps] == [["dog"], ["cat", "dog"]]
 
 

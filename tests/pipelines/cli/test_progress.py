@@ -37,13 +37,20 @@ def test_rates_and_the_time_left_follow_from_what_is_done(clock):
     assert bar.line == f"extract: 10 of 100 pictures, 0:00:20 so far, {told}"
 
 
+def test_a_rate_that_would_read_as_nothing_is_not_shown(clock):
+    bar = Bar("refine", 4, "classes", clock=clock)
+    clock.now = 90.0
+    bar.step(1)
+    assert bar.status == "about 0:04:30 left"
+
+
 def test_nothing_is_foretold_of_what_has_no_end_or_has_ended(clock):
-    bar = Bar("train", None, "outer steps", clock=clock)
+    bar = Bar("train", None, "steps", clock=clock)
     whole = Bar("check", 4, clock=clock)
     clock.now = 90.0
     bar.step(3, "gap 0.1")
     whole.step(4)
-    assert bar.line == "train: 3 outer steps, 0:01:30 so far, gap 0.1"
+    assert bar.line == "train: 3 steps, 0:01:30 so far, gap 0.1"
     assert whole.line == "check: 4 of 4, 0:01:30 so far"
 
 
@@ -76,9 +83,9 @@ def test_outer_steps_tell_passes_and_the_largest_gap_of_each_class(clock):
     steps = TrainingProgress(bar, ["cat", "cat", "dog"])
     for place, gap in enumerate((0.02, 0.04, 0.005)):
         steps.update(place, record(2, gap))
-    assert bar.note == "pass 10, gap cat 0.04, dog 0.005"
+    assert bar.note == "pass 10 over the windows, duality gap cat 0.04, dog 0.005"
     steps.update(1, record(3, 0.002))
-    assert bar.note == "pass 15, gap cat 0.02, dog 0.005"
+    assert bar.note == "pass 15 over the windows, duality gap cat 0.02, dog 0.005"
     assert bar.done == 4
 
 
@@ -87,7 +94,7 @@ def test_of_many_classes_the_largest_gaps_are_spelt_out(clock):
     steps = TrainingProgress(bar, [f"c{number}" for number in range(20)])
     for place in range(20):
         steps.update(place, record(1, 0.01 * (place + 1)))
-    assert bar.note == "pass 5, gap c19 0.2, c18 0.2, c17 0.2, c16 0.2 and 16 smaller"
+    assert bar.note == "pass 5 over the windows, duality gap c19 0.2, c18 0.2, c17 0.2, c16 0.2 and 16 smaller"
 
 
 def test_where_classes_are_counted_those_at_work_are_shown(clock):
@@ -95,10 +102,10 @@ def test_where_classes_are_counted_those_at_work_are_shown(clock):
     steps = TrainingProgress(bar, ["cat", "cat", "dog"])
     for place, gap in enumerate((0.02, 0.04, 0.005)):
         steps.update(place, record(2, gap))
-    assert (bar.done, bar.note) == (0, "pass 10, gap cat 0.04, dog 0.005")
+    assert (bar.done, bar.note) == (0, "pass 10 over the windows, duality gap cat 0.04, dog 0.005")
     steps.finish("cat")
     steps.update(2, record(3, 0.001))
-    assert (bar.done, bar.note) == (1, "pass 15, gap dog 0.001")
+    assert (bar.done, bar.note) == (1, "pass 15 over the windows, duality gap dog 0.001")
 
 
 def test_records_are_given_the_seconds_since_the_trainings_began(clock):
@@ -137,6 +144,8 @@ def test_a_terminal_shows_rates_passes_gaps_and_bars(digits, tmp_path, fast):
         assert re.search(r"[\d.,]+ pictures/s, [\d,]+ windows/s", seen[last : last + 400]), seen[last : last + 400]
     assert re.search(r"read trainval.*?([\d,]+) of \1 windows", seen, re.DOTALL)
     last = seen.rindex("train (6 trainings)")
-    assert re.search(r"pass \d+, gap (six|three) [\d.e-]+, (six|three) [\d.e-]+", seen[last : last + 500])
+    assert re.search(
+        r"pass \d+ over the windows, duality gap (six|three) [\d.e-]+, (six|three) [\d.e-]+", seen[last : last + 500]
+    )
     assert "40 of 40 pictures" in seen
     assert " of 0" not in seen

@@ -75,7 +75,7 @@ def test_it_says_what_alarms_and_what_the_pictures_can_promise(mixed_up, command
     )
     assert f"{promised} good ones raise an alarm. (24 can promise 4 % or more)" in " ".join(result.out.split())
     assert f"stored in {mixed_up}/models/threshold.json" in result.err
-    assert "lapsvm report writes it into the page" in " ".join(result.err.split())
+    assert f"page: {mixed_up}/page/index.html" in result.err
     assert command("threshold", "--out", mixed_up, "--quiet").out == ""
 
 

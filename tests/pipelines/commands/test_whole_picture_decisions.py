@@ -101,7 +101,7 @@ def test_boxes_and_all_other_files_stay_as_they_are(run, command, product):
     )
     command("threshold", "--out", run)
     changed = {path for path in run.rglob("*") if path.is_file() and path.read_bytes() != before.get(path)}
-    assert {path.name for path in changed} == {"threshold.json", ".lapsvm-files"}
+    assert {path.name for path in changed} == {"threshold.json", ".lapsvm-files", "index.html", "timings.json"}
     for entry, known in zip(json.loads(command(*ask).out), boxes, strict=True):
         assert entry["detections"] == known["detections"]
 
@@ -130,7 +130,7 @@ def test_figures_stand_beside_those_of_best_windows(run, command):
 def test_what_orders_no_more_pairs_of_the_other_folds_is_left_out(run, command, monkeypatch):
     monkeypatch.setattr(second, "orders_better", lambda _: False)
     result = command("threshold", "--out", run)
-    assert "best windows alone decide: whole pictures add nothing" in result.out
+    assert "best windows alone decide for bar, spot: whole pictures add nothing" in result.out
     content = json.loads((run / "models/threshold.json").read_text())
     assert content["pictures"] == {}
     assert content["held_out"] == json.loads(command("threshold", "--out", run, "--json").out)["figures"]["held_out"]
@@ -139,12 +139,17 @@ def test_what_orders_no_more_pairs_of_the_other_folds_is_left_out(run, command, 
 def test_without_features_or_with_few_pictures_best_windows_decide(inspected, run, command, monkeypatch):
     shutil.move(run / "shards" / "test", run / "kept")
     result = command("threshold", "--out", run)
+    assert result.status == 0, result.err
     assert "shards/test holds no features, so best windows alone decide" in result.err
+    assert "best windows alone decide for bar, spot: the features of the run are gone" in result.out
     alone = (run / "models/threshold.json").read_bytes()
     shutil.move(run / "kept", run / "shards" / "test")
     monkeypatch.setattr(second, "LEAST", 10)
     result = command("threshold", "--out", run)
-    assert "best windows alone decide: whole pictures add nothing, are too few, or have no features" in result.out
+    assert (
+        "best windows alone decide for bar, spot: whole pictures need 10 with and without the class in every"
+        in result.out
+    )
     assert (run / "models/threshold.json").read_bytes() == alone
     assert json.loads(alone)["pictures"] == {}
 

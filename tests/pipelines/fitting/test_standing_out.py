@@ -7,6 +7,7 @@ from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError
 from lapsvm.objectness.u2netp import NETWORK_SHA256
 
+LOOK = "Whether that is the cat, only a look says."
 NETWORK = {"kind": "saliency-network", "weights": "0123456789abcdef"}
 
 
@@ -22,12 +23,12 @@ def counted(stands_out, share):
 @pytest.mark.parametrize(
     ("detector", "sentence"),
     [
-        (model(counted(0.584, 1.0)), "What stands out ends where cat ends: used (objectness 0.58)."),
-        (model(counted(0.15, 0.5)), "What stands out ends in part where cat ends: used by 50 % (objectness 0.15)."),
+        (model(counted(0.584, 1.0)), f"Boxes of cat end where something stands out (objectness 0.58). {LOOK}"),
+        (model(counted(0.15, 0.5)), f"What stands out counts by 50 % in boxes of cat (objectness 0.15). {LOOK}"),
         (model(counted(0.04, 0.0)), "cat does not stand out: not used (objectness 0.04)."),
         (
             model(counted(0.04, 1.0), classes=["cat"]),
-            "The settings say that what stands out ends where cat ends: used (objectness 0.04).",
+            f"Boxes of cat end where something stands out, as the settings say (objectness 0.04). {LOOK}",
         ),
         (model(classes=["dog"]), "What stands out is not used: the settings name other classes."),
         (model(), "What stands out is not used: no picture with cat was measured."),
@@ -35,6 +36,8 @@ def counted(stands_out, share):
 )
 def test_a_class_has_one_sentence(detector, sentence):
     assert class_sentence("cat", recorded(detector)) == sentence
+    looked = class_sentence("cat", recorded(detector), "14 of 20 right: 48 to 85 %")
+    assert looked == sentence.replace(LOOK, "By verdicts 14 of 20 right: 48 to 85 %.")
 
 
 @pytest.mark.parametrize("training", [{}, {"loss": "ap"}, None])

@@ -244,6 +244,6 @@ def test_the_page_says_whether_what_stands_out_helped(digits, tmp_path, fast, co
     assert result.status == 0, result.err
     text = page_text(run)
     standing = provenance_value(Detector.load(run / "models" / "six.safetensors"), "result", "objectness", "stands_out")
-    assert f"The settings say that what stands out ends where six ends: used (objectness {standing:.2f})." in text
+    assert f"Boxes of six end where something stands out, as the settings say (objectness {standing:.2f})." in text
     assert "What stands out is not used: the settings name other classes." in text
     assert text.count("What stands out is marked by a source of your own, brightest.") == 1
