@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     Option("page", "--page", Path, "Write one file to mail, with the first pictures of each class, and end."),
     Option("merge", "--merge", Path, "Take the verdicts of a file, such as the page's download, or of a mended export, "
            "and end."),
+    Option("forget", "--forget", str, "Take back all verdicts of this class, and end."),
     Option("accept_unchanged", "--accept-unchanged", bool, "With --merge: boxes of an export that were left as they "
            "were are right.", default=False),
 ))  # fmt: skip
@@ -49,8 +51,9 @@ def review(options: dict[str, Any]) -> Outcome | None:
     from ..review.session import ReviewSession
     from ..verdicts.verdict import check_own_verdicts
 
-    if options["page"] and options["merge"]:
-        raise OptionError("options --page and --merge must not go together; merge first.")
+    ends = [f"--{name}" for name in ("page", "merge", "forget") if options[name]]
+    if len(ends) > 1:
+        raise OptionError(f"options {ends[0]} and {ends[1]} must not go together; one after the other.")
     if options["page"]:
         _check_page(options["page"])
     as_bytes(options["memory"])  # refused now, not when something is learned
@@ -61,6 +64,8 @@ def review(options: dict[str, Any]) -> Outcome | None:
     with run.lock("lapsvm review", writes=not options["page"]):
         if options["merge"]:
             return _merge(options, context)
+        if options["forget"]:
+            return _forget(options["forget"], context)
         check_own_verdicts(run)
         session = ReviewSession(context.stored, options["class_name"])
         for note in session.notes:
@@ -88,6 +93,25 @@ def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
     for note in (*replacing(new, earlier), *not_random(new)):
         context.reporter.say(f"review: {note}.")
     return Outcome({"verdicts": run.verdicts_file} if new else {}, {"new": len(new)}, _training(context) if new else ())
+
+
+def _forget(class_name: str, context: "RunContext") -> Outcome:
+    """Take back the verdicts of a class: each gets a line that says nothing, and the lines before it stay."""
+    from ..verdicts.counting import decided
+    from ..verdicts.verdict import append_verdicts, check_own_verdicts
+
+    run, log = context.run, context.verdicts
+    known = decided(log.of_class(class_name))
+    if not known:
+        names = ", ".join(name for name in log.by_class if decided(log.of_class(name))) or "none has any"
+        raise OptionError(f"option --forget must be a class with verdicts ({names}), got {class_name!r}.")
+    check_own_verdicts(run)
+    append_verdicts(run.verdicts_file, [replace(one, verdict="skip", boxes=(), seconds=None) for one in known.values()])
+    context.reporter.say(
+        f"review: {len(known)} verdicts of {class_name} are taken back. Train without them: "
+        f"lapsvm run --out {shlex.quote(str(run.path))}"
+    )
+    return Outcome({"verdicts": run.verdicts_file}, {"forgotten": len(known)}, _training(context))
 
 
 def _is_export(path: Path) -> bool:

@@ -43,7 +43,7 @@ class ClassReview:
     rows : list of int
         The shards' rows of its positive pictures, in the order in which they are asked for.
     verdicts : dict of picture to Verdict
-        "skip" included.
+        "skip" included; what was said last comes last.
     models : list of BoxModels
         Those of the run, then those that were learned since. Boxes come from the last ones; the others say which boxes
         a person saw who answers late.
@@ -93,4 +93,5 @@ class ClassReview:
             former.pop()
         elif verdict.picture in self.verdicts:
             former.append(self.verdicts[verdict.picture])
-        self.verdicts[verdict.picture] = verdict
+        others = {picture: said for picture, said in self.verdicts.items() if picture != verdict.picture}
+        self.verdicts = {**others, verdict.picture: verdict}

@@ -17,6 +17,7 @@ from lapsvm.catalog import Pixels
 from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import Extractor, ShardSet
+from lapsvm.inspection.shown import PROBABLE
 
 from ..context import StoredRun, Workspace
 from ..products.held_out import read_held_out
@@ -74,7 +75,12 @@ class ReviewSession:
         positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
         order = random_order([self.ids[row] for row in positives], name, self.stored.settings.seed)
         rows = [positives[place] for place in order]
-        return ClassReview(name, rows, dict(reviewed.verdicts), [BoxModels(detector, held_out)])
+        said = {
+            picture: reviewed.verdicts[picture]
+            for picture in self.stored.verdicts.of_class(name)
+            if picture in reviewed.verdicts
+        }
+        return ClassReview(name, rows, said, [BoxModels(detector, held_out)])
 
     def learn(self, workspace: Workspace, open_extractor: Callable[[], Extractor]) -> Learning:
         """Let classes learn from verdicts from now on, until what is returned is stopped; arguments as `Learning`."""
@@ -96,12 +102,14 @@ class ReviewSession:
         return {"figure": self.figure(index), **learning}
 
     def queue(self, index: int) -> list[dict[str, Any]]:
-        """Return the pictures of a class in order, with what was said; "random" marks the first ones."""
+        """Return the pictures of a class in order, with what was said, and when; "random" marks the first ones."""
         review = self.classes[index]
+        times = {picture: time for time, picture in enumerate(review.verdicts)}
         return [
             {
                 "n": row,
                 "verdict": said.verdict if (said := self._verdict(review, row)) else None,
+                "said": times.get(self.ids[row], -1),
                 "random": place < FIRST,
             }
             for place, row in enumerate(review.rows)
@@ -121,6 +129,7 @@ class ReviewSession:
             "width": width,
             "height": height,
             "candidates": candidates,
+            "second": self._second_object(review, row, version, candidates),
             **_answered(self._verdict(review, row)),
         }
 
@@ -139,6 +148,17 @@ class ReviewSession:
         first = models.first_boxes.get(self.ids[row], boxes[int(np.argmax(smoothed))])
         found = candidate_boxes(np.asarray(first, dtype=np.float64), boxes, smoothed)
         return np.round(found, 2).tolist(), picture.size
+
+    def _second_object(self, review: ClassReview, row: int, version: int, candidates: list[list[float]]) -> int | None:
+        """Return the index of a candidate that may be a second object: apart from the first, and probable."""
+        detector, picture = review.models[version].detector, self.shards.picture(self.ids[row])
+        chosen, boxes = np.array(candidates), np.array(picture.boxes, dtype=np.float64)
+        windows = iou(chosen, boxes).argmax(axis=1)
+        probabilities = detector.probability(smooth_scores(boxes, detector.score(picture.features))[windows])
+        if probabilities is None:
+            return None
+        rows = np.flatnonzero(_extents(chosen[0], chosen)[2] & (probabilities >= PROBABLE))
+        return int(rows[0]) if len(rows) else None
 
     def figure(self, index: int) -> str:
         """Return how many held-out boxes of a class are right; "" if that is not known."""

@@ -2,11 +2,11 @@
 // The page of `lapsvm review`; transport.js stands before it.
 (() => {
   const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700, LATE = 1000;
-  const SLIP = 6, WAITING = "Waiting for the server...";  // pixels of the screen
+  const SLIP = 6, ASK = 10, SAME = 0.8, WAITING = "Waiting for the server...";  // pixels of the screen; pictures without the class in a row; share of a picture
   const embedded = $("data") && JSON.parse($("data").textContent);
   const transport = embedded ? fromFile(embedded, (text) => say(text)) : fromServer();
   const state = { classes: [], at: 0, queue: [], place: 0, item: null, shownAt: 0, undo: [], times: [], busy: false,
-    taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0, saves: 0, polling: null };
+    taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0, saves: 0, polling: null, asked: 0 };
 
   // ---- what is shown ----
   const say = (text) => { $("said").textContent = printable(text); };
@@ -26,7 +26,10 @@
   }
 
   async function openClass(index) {
-    Object.assign(state, { at: index, undo: [], queue: await transport.queue(index), place: -1, item: null });
+    const queue = await transport.queue(index), { version } = state.classes[index];
+    const before = queue.map((one, place) => ({ ...one, place })).filter((one) => !isOpen(one)).sort((a, b) => a.said - b.said);
+    const undo = before.map(({ place }) => ({ place, verdict: "skip", boxes: [], version }));  // what was said before is taken back, too
+    Object.assign(state, { at: index, undo, queue, place: -1, item: null, asked: 0 });
     standing();
     say("");
     await advance();
@@ -85,7 +88,7 @@
   // ---- learning: the picture that is looked at stays as it is, the next ones have the new boxes ----
   function standing() {  // figure, learning and advice of the class
     const one = state.classes[state.at] || {}, isShown = state.item && state.item.version >= one.version;
-    const news = one.learned && state.item ? (isShown ? ": these boxes are new" : ": the next boxes are new") : "";
+    const news = one.busy ? " the next boxes are the former ones until then" : one.learned && state.item ? (isShown ? ": these boxes are new" : ": the next boxes are new") : "";
     write("figure", one.figure || "");
     write("learning", `${one.learning || ""}${news}${one.advice ? `; ${one.advice}` : ""}`);
   }
@@ -129,7 +132,9 @@
     all.push(...extra.map((box) => ({ box, kind: "drawn", label: "" })));
     const focused = state.drawing && state.drawn ? state.drawn : item.candidates[state.focus] || extra[0];
     paint($("whole"), [0, 0, item.width, item.height], all);
-    paint($("close"), focused ? padded(focused, item) : [0, 0, item.width, item.height], all);
+    const near = focused && [padded(focused, item), cut(focused)].find((view) => view[2] * view[3] < SAME * item.width * item.height);
+    $("views").classList.toggle("alone", !near);  // a close-up of nearly the whole picture would be the same picture
+    if (near) paint($("close"), near, all);
     const where = item.candidates.map((box, index) => `box ${index + 1}: ${described(box, item)}`).join("; ");
     $("whole-title").textContent = `Picture ${printable(item.picture)}. ${where || "No candidates."}`;
     $("close-title").textContent = `Close-up of ${focused ? described(focused, item) : "the picture"}`;
@@ -141,6 +146,8 @@
     $("finish").hidden = !(state.more || state.drawing);
     $("ends").textContent = state.drawing ? "take the drawn box" : "these are all";
     $("help").hidden = !state.drawing;
+    const other = item.second, isAsked = Number.isInteger(other) && !state.more && !state.drawing;
+    write("ask", isAsked ? `Box ${other + 1} is elsewhere and likely, too: if there is more than one, press m and take each.` : "");
     $("whole").classList.toggle("drawing", state.drawing);
   }
 
@@ -149,6 +156,8 @@
   const share = (value, size) => `${Math.round((100 * value) / size)} %`;
   const described = ([x1, y1, x2, y2], { width, height }) =>
     `from ${share(x1, width)} to ${share(x2, width)} across, ${share(y1, height)} to ${share(y2, height)} down`;
+
+  const cut = ([x1, y1, x2, y2]) => [x1, y1, x2 - x1, y2 - y1];
 
   function padded([x1, y1, x2, y2], { width, height }) {
     const px = PADDING * (x2 - x1), py = PADDING * (y2 - y1);
@@ -191,6 +200,14 @@
     say(`Saved: ${saying(verdict, boxes)}.`);
     await advance();
   });
+
+  function absent() {  // many in a row may be a key held down, or another class than is meant
+    const others = state.undo.slice().reverse().findIndex(({ place }) => state.queue[place].verdict !== "absent");
+    const count = (others < 0 ? state.undo.length : others) + 1;
+    if (count % ASK || state.asked === count) { decide("absent"); return; }
+    state.asked = count;
+    problem({ message: `${count} pictures in a row without ${state.classes[state.at].name}: is that so? Press n again if it is, z to go back` });
+  }
 
   const undo = () => guarded(async () => {
     const last = state.undo[state.undo.length - 1];
@@ -304,7 +321,7 @@
   const focusOn = (index) => () => { if (state.item && index < state.item.candidates.length) { state.focus = index; draw(); } };
   const actions = {
     pick1: () => pick(0), pick2: () => pick(1), pick3: () => pick(2), none: () => decide("none"),
-    draw: startDrawing, absent: () => decide("absent"), more, finish, previous: () => step(-1), next: () => step(1), undo, hide,
+    draw: startDrawing, absent, more, finish, previous: () => step(-1), next: () => step(1), undo, hide,
   };
   const keys = { 1: "pick1", 2: "pick2", 3: "pick3", x: "none", w: "draw", n: "absent", m: "more", z: "undo", h: "hide",
     ArrowLeft: "previous", ArrowRight: "next" };

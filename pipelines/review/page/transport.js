@@ -66,15 +66,18 @@ function fromFile(data, say) {
   return {
     end: "Every class is done: download the verdicts, and send the file back.",
     classes: async () => data.classes.map((one, c) => ({ ...one, left: data.queues[c].filter(({ n }) => !saved.has(key(c, n))).length })),
-    queue: async (c) => data.queues[c].map((one) => ({ n: one.n, verdict: saved.get(key(c, one.n))?.verdict ?? null })),
+    queue: async (c) => {
+      const order = [...saved.keys()];
+      return data.queues[c].map((one) => ({ n: one.n, verdict: saved.get(key(c, one.n))?.verdict ?? null, said: order.indexOf(key(c, one.n)) }));
+    },
     item: async (c, n) => {
       const one = data.queues[c].find((other) => other.n === n);
       return { ...one, source: data.pictures[n], ...said(c, n) };
     },
     save: async ({ class: c, n, verdict, boxes, seconds }) => {
       const one = data.queues[c].find((other) => other.n === n), replaced = said(c, n);
-      if (verdict === "skip") saved.delete(key(c, n));
-      else saved.set(key(c, n), { picture: one.picture, pixels: one.pixels, class: data.classes[c].name, verdict, boxes,
+      saved.delete(key(c, n));  // what is said last comes last
+      if (verdict !== "skip") saved.set(key(c, n), { picture: one.picture, pixels: one.pixels, class: data.classes[c].name, verdict, boxes,
         order: one.order, candidates: one.candidates, seconds });
       fresh += 1;
       try { localStorage.setItem(data.key, JSON.stringify([...saved])); } catch { /* as above */ }

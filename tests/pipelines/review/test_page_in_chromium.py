@@ -99,6 +99,67 @@ def test_every_verdict_is_there_after_accept_pick_draw_undo_reload_and_a_killed_
     assert len(lines(run_copy)) == 6
 
 
+def test_z_takes_back_what_was_said_before_a_reload_the_last_first(browser, served, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    browser.key("n")
+    second = after(browser, first)
+    browser.key(" ")
+    third = after(browser, second)
+    browser.reload()
+    assert browser.wait(SHOWN) == third
+    for key, picture in (("z", second), ("z", first)):
+        browser.key(key)
+        browser.wait(f"({SHOWN}) === {json.dumps(picture)}")
+    assert browser.run("return document.querySelector('#undo').disabled")
+    assert [(one["picture"], one["verdict"]) for one in lines(run_copy)[2:]] == [(second, "skip"), (first, "skip")]
+
+
+def test_the_tenth_picture_in_a_row_without_the_class_is_asked_for(
+    browser, served_learning, learning_session, learning_run
+):
+    (review, *_), n_known, run_copy = learning_session.classes, 9, learning_run
+    for row in review.rows[:n_known]:
+        learning_session.record({"class": 0, "n": row, "verdict": "absent"})
+    browser.open(served_learning.server.address)
+    tenth = browser.wait(SHOWN)
+    browser.key("n")
+    browser.wait("!document.querySelector('#problem').hidden")
+    assert browser.text("#problem").startswith(f"10 pictures in a row without {review.name}: is that so?")
+    assert len(lines(run_copy)) == n_known
+    browser.key("n")
+    after(browser, tenth)
+    browser.wait("document.querySelector('#problem').hidden")
+    assert len(lines(run_copy)) == n_known + 1
+
+
+def test_another_probable_box_asks_whether_there_is_more_than_one(browser, served, session, monkeypatch):
+    monkeypatch.setattr(session, "_second_object", lambda *_: 1)
+    browser.open(served.server.address)
+    browser.wait(SHOWN)
+    assert browser.text("#ask").startswith("Box 2 is elsewhere and likely, too: if there is more than one, press m")
+    browser.key("m")
+    browser.wait("document.querySelector('#ask').textContent === ''")
+
+
+def test_a_box_of_the_whole_picture_has_no_close_up(browser, served, session, monkeypatch):
+    """A close-up of a part is another picture than the whole one; that of the whole one is not shown."""
+    asked = session.candidates
+
+    def as_large_as_the_picture(*arguments):
+        candidates, (height, width) = asked(*arguments)
+        return [[0.0, 0.0, width, height], *candidates[1:]], (height, width)
+
+    monkeypatch.setattr(session, "candidates", as_large_as_the_picture)
+    browser.open(served.server.address)
+    browser.wait(SHOWN)
+    assert browser.run("return document.querySelector('figure.close').offsetHeight") == 0
+    browser.run("document.querySelector('#pick2').focus()")
+    browser.wait("document.querySelector('figure.close').offsetHeight > 0")
+    views = browser.run("return ['close', 'whole'].map((id) => document.getElementById(id).getAttribute('viewBox'))")
+    assert views[0] != views[1]
+
+
 def test_keyboard_alone_draws_and_takes_more_than_one(browser, served, run_copy):
     browser.open(served.server.address)
     first = browser.wait(SHOWN)

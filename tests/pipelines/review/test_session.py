@@ -40,7 +40,7 @@ def test_candidates_are_of_different_extents():
     assert areas(found[1:2]) > areas(first[None]) > areas(found[2:])
 
 
-def test_elsewhere_comes_where_there_is_no_part():
+def test_second_object_comes_where_there_is_no_part():
     first = np.array([20.0, 20, 80, 80])
     boxes = np.array([[22.0, 20, 80, 80], [82, 82, 99, 99]])
     assert candidate_boxes(first, boxes, np.array([1.0, 2])).tolist() == [first.tolist(), boxes[1].tolist()]
@@ -68,6 +68,47 @@ def test_verdicts_are_there_when_a_review_begins_again(session, run_copy):
     again = reopened(run_copy)
     assert again.queue(0)[0]["verdict"] == "absent"
     assert again.overview()[0]["left"] == len(again.queue(0)) - 1
+
+
+def test_what_was_said_last_comes_last_also_when_a_review_begins_again(session, run_copy):
+    first, second, third, *_ = session.classes[0].rows
+    for row in (second, first, third):
+        session.record({"class": 0, "n": row, "verdict": "absent"})
+    for review in (session, reopened(run_copy)):
+        assert [one["said"] for one in review.queue(0)[:4]] == [1, 0, 2, -1]
+    session.record({"class": 0, "n": second, "verdict": "none"})
+    assert [one["said"] for one in session.queue(0)[:3]] == [0, 2, 1]
+
+
+def test_a_candidate_apart_from_the_first_that_is_probable_may_be_a_second_object(session, monkeypatch):
+    review, row = session.classes[0], session.classes[0].rows[0]
+    boxes = np.array(session.shards.picture(session.ids[row]).boxes, dtype=float)
+    first, apart = boxes[[boxes[:, 2].argmin(), boxes[:, 0].argmax()]].tolist()  # the leftmost and the rightmost
+    assert first[2] <= apart[0]
+    detector = review.models[-1].detector
+    for probability, expected in ((0.6, 1), (0.4, None)):
+        monkeypatch.setattr(type(detector), "probability", lambda _, scores, p=probability: np.full(len(scores), p))
+        assert session._second_object(review, row, 0, [first, apart]) == expected
+        assert session._second_object(review, row, 0, [first, first]) is None
+
+
+def test_the_verdicts_of_a_class_are_forgotten_and_their_lines_stay(session, run_copy, command, refused):
+    name, other = (one.name for one in session.classes[:2])
+    for index in (0, 1):
+        for row in session.classes[index].rows[:2]:
+            session.record({"class": index, "n": row, "verdict": "absent"})
+    path = run_copy / "verdicts.jsonl"
+    before = path.read_bytes()
+    said = refused("review", "--out", run_copy, "--forget", "zebra")
+    assert f"a class with verdicts ({name}, {other}), got" in said
+    assert path.read_bytes() == before
+    said = command("review", "--out", run_copy, "--forget", name, "--json")
+    assert said.status == 0, said.err
+    assert json.loads(said.out)["figures"] == {"forgotten": 2}
+    assert path.read_bytes().startswith(before)
+    again = reopened(run_copy)
+    assert [len(list(again.open_rows(review))) - len(review.rows) for review in again.classes[:2]] == [0, -2]
+    assert "must not go together" in refused("review", "--out", run_copy, "--forget", name, "--merge", path)
 
 
 def test_a_picture_whose_verdict_was_taken_back_is_left_to_look_at(session):
