@@ -129,7 +129,7 @@ class ReviewSession:
             "width": width,
             "height": height,
             "candidates": candidates,
-            "second": self._second_object(review, row, version, candidates),
+            "second": self.second_object(review, row, version, candidates),
             **_answered(self._verdict(review, row)),
         }
 
@@ -149,7 +149,7 @@ class ReviewSession:
         found = candidate_boxes(np.asarray(first, dtype=np.float64), boxes, smoothed)
         return np.round(found, 2).tolist(), picture.size
 
-    def _second_object(self, review: ClassReview, row: int, version: int, candidates: list[list[float]]) -> int | None:
+    def second_object(self, review: ClassReview, row: int, version: int, candidates: list[list[float]]) -> int | None:
         """Return the index of a candidate that may be a second object: apart from the first, and probable."""
         detector, picture = review.models[version].detector, self.shards.picture(self.ids[row])
         chosen, boxes = np.array(candidates), np.array(picture.boxes, dtype=np.float64)

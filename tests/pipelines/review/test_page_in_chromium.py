@@ -134,7 +134,7 @@ def test_the_tenth_picture_in_a_row_without_the_class_is_asked_for(
 
 
 def test_another_probable_box_asks_whether_there_is_more_than_one(browser, served, session, monkeypatch):
-    monkeypatch.setattr(session, "_second_object", lambda *_: 1)
+    monkeypatch.setattr(session, "second_object", lambda *_: 1)
     browser.open(served.server.address)
     browser.wait(SHOWN)
     assert browser.text("#ask").startswith("Box 2 is elsewhere and likely, too: if there is more than one, press m")

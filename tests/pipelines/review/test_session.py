@@ -40,7 +40,7 @@ def test_candidates_are_of_different_extents():
     assert areas(found[1:2]) > areas(first[None]) > areas(found[2:])
 
 
-def test_second_object_comes_where_there_is_no_part():
+def testsecond_object_comes_where_there_is_no_part():
     first = np.array([20.0, 20, 80, 80])
     boxes = np.array([[22.0, 20, 80, 80], [82, 82, 99, 99]])
     assert candidate_boxes(first, boxes, np.array([1.0, 2])).tolist() == [first.tolist(), boxes[1].tolist()]
@@ -80,7 +80,7 @@ def test_what_was_said_last_comes_last_also_when_a_review_begins_again(session, 
     assert [one["said"] for one in session.queue(0)[:3]] == [0, 2, 1]
 
 
-def test_a_candidate_apart_from_the_first_that_is_probable_may_be_a_second_object(session, monkeypatch):
+def test_a_candidate_apart_from_the_first_that_is_probable_may_be_asecond_object(session, monkeypatch):
     review, row = session.classes[0], session.classes[0].rows[0]
     boxes = np.array(session.shards.picture(session.ids[row]).boxes, dtype=float)
     first, apart = boxes[[boxes[:, 2].argmin(), boxes[:, 0].argmax()]].tolist()  # the leftmost and the rightmost
@@ -88,8 +88,8 @@ def test_a_candidate_apart_from_the_first_that_is_probable_may_be_a_second_objec
     detector = review.models[-1].detector
     for probability, expected in ((0.6, 1), (0.4, None)):
         monkeypatch.setattr(type(detector), "probability", lambda _, scores, p=probability: np.full(len(scores), p))
-        assert session._second_object(review, row, 0, [first, apart]) == expected
-        assert session._second_object(review, row, 0, [first, first]) is None
+        assert session.second_object(review, row, 0, [first, apart]) == expected
+        assert session.second_object(review, row, 0, [first, first]) is None
 
 
 def test_the_verdicts_of_a_class_are_forgotten_and_their_lines_stay(session, run_copy, command, refused):
