@@ -28,6 +28,7 @@ from .run.groups import picture_groups
 from .run.progress import Reporter
 from .settings.settings import Settings
 from .verdicts.counting import denial, labels_after, of_no_class, of_other_pictures, usable_verdicts
+from .verdicts.taught import Taught
 from .verdicts.verdict import Verdict, VerdictLog, add_verdicts, given_verdicts, read_verdicts
 
 PRECISION = 0.9
@@ -207,10 +208,19 @@ class RunContext:
     @cached_property
     def _opened(self) -> RunData:
         """The data set, opened once, with the classes that verdicts deny."""
-        data = open_run_data(self.settings.data, self.settings.seed)
+        settings = self.settings
+        data = open_run_data(settings.data, settings.seed, self.taught.records, settings.train.folds)
         for name, reason in data.skipped.items():
             self.reporter.warn(f"class {name} is left out: it {reason}")
         return data
+
+    @cached_property
+    def taught(self) -> Taught:
+        """The new pictures that a person judged, which are training pictures of the run, read once."""
+        taught = Taught.of(self.run)
+        for note in taught.notes:
+            self.reporter.warn(f"{self.run.taught_file}: {note}")
+        return taught
 
     @cached_property
     def data(self) -> RunData:
@@ -242,7 +252,7 @@ class RunContext:
             self.reporter.warn(verdicts.damage)
         for note in of_no_class(verdicts, self._opened.classes):
             self.reporter.warn(f"{self.run.verdicts_file}: {note}")
-        return verdicts
+        return self.taught.joined(verdicts, self._opened.classes)
 
     def merge_verdicts(self, path: Path) -> list[Verdict]:
         """Take the verdicts of a file that count into the run, and return those that it did not have; name the others.

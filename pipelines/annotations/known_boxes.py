@@ -135,10 +135,14 @@ def known_boxes(source: BoxSource, set_name: str) -> AnnotatedBoxes | None:
     given = own if isinstance(own, TruthByClass) else TruthByClass(own)
     size_of = size_in(source.run, data.records)
     ids = {record.id for record in records}
+    unknown = ids - {image_id for of_class in given.values() for image_id in of_class}  # pictures that were taught
     boxed = {key for of_class in given.values() for key, item in of_class.items() if len(item.boxes)} & ids
     sizes = {image_id: size for image_id in boxed if (size := size_of(set_name, image_id)) is not None}
     found = given.checked(sizes)
-    pictures = frozenset() if found.is_empty else frozenset(ids) - found.unknown
+    for name in data.classes:  # some may be new
+        absent = unknown if name in found else ids
+        found.setdefault(name, {}).update(dict.fromkeys(absent, GroundTruth.of_objects([])))
+    pictures = frozenset() if found.is_empty else frozenset(ids) - found.unknown - unknown
     unstated = {key: size for key, size in sizes.items() if key not in given.sizes}
     of_pictures = ((key, item) for of_class in found.values() for key, item in of_class.items() if key in unstated)
     asked = smaller_sentence((box, unstated[key]) for key, item in of_pictures for box in item.boxes.tolist())

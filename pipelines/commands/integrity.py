@@ -12,12 +12,13 @@ from ..products.table import stored_files
 from ..run.dataset import moved, open_run_data
 from ..run.folder import RunFolder
 from ..shards.jobs import FileCheck
+from ..verdicts.taught import Taught
 
 
 def picture_checks(run: RunFolder, root: str | None, damaged: set[Path]) -> Iterator[FileCheck]:
     """Yield the intact shards, with a function that compares their pictures with those of the data set."""
     settings = moved(run.require_settings("verify --pictures"), root)
-    sets = open_run_data(settings.data, settings.seed).records
+    sets = open_run_data(settings.data, settings.seed, Taught.of(run).records, settings.train.folds).records
     for path, _ in stored_files(run, is_signed=True):
         if path.parent.parent == run.path / "shards" and path not in damaged:
             yield path, partial(_compare, records={record.id: record for record in sets.get(path.parent.name, ())})

@@ -18,10 +18,11 @@ from ..cli.parameters import add_verb
 from ..cli.parsing import check_in_folder, thread_count
 from ..cli.signals import Farewell
 from ..settings.option import Option
-from ..settings.options import RUN_FOLDER, panel
+from ..settings.options import REPEATED, RUN_FOLDER, panel
 
 if TYPE_CHECKING:
     from ..context import RunContext
+    from ..review.new_pictures import NewPictures
     from ..review.session import ReviewSession
     from ..run.progress import Reporter
     from ..verdicts.verdict import Verdict
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 @add_verb("review", *panel(
     "Verdicts of a person",
     RUN_FOLDER,
-    Option("class_name", "--class", str, "The only class; all by default."),
+    Option("class_name", "--class", str, "The only class; all by default. With --pictures: a class that the "
+           "run does not have yet."),
     Option("port", "--port", int, "The port on 127.0.0.1; a free one by default.", rule=Range(1, 65535)),
     Option("no_browser", "--no-browser", bool, "Print the address, and open no browser.", default=False),
     Option("page", "--page", Path, "Write one file to mail, with the first pictures of each class, and end."),
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
     Option("forget", "--forget", str, "Take back all verdicts of this class, and end."),
     Option("accept_unchanged", "--accept-unchanged", bool, "With --merge: boxes of an export that were left as they "
            "were are right.", default=False),
+    Option("pictures", "--pictures", Path, "New pictures, files or folders, to say of the decision on each that it is "
+           "right, a false alarm, or has missed a class: they teach the next run.", several=REPEATED),
+    Option("copy", "--copy", bool, "With --pictures: copy those that teach into the run; otherwise their place is "
+           "stored.", default=False),
 ))  # fmt: skip
 def review(options: dict[str, Any]) -> Outcome | None:
     """A local page on which a person judges boxes: how many are right, and what training shall use.
@@ -54,6 +60,10 @@ def review(options: dict[str, Any]) -> Outcome | None:
     ends = [f"--{name}" for name in ("page", "merge", "forget") if options[name]]
     if len(ends) > 1:
         raise OptionError(f"options {ends[0]} and {ends[1]} must not go together; one after the other.")
+    if options["pictures"] and ends and not options["merge"]:
+        raise OptionError(f"options --pictures and {ends[0]} must not go together: it is for pictures of the run.")
+    if options["copy"] and not options["pictures"]:
+        raise OptionError("option --copy copies new pictures, so it needs --pictures.")
     if options["page"]:
         _check_page(options["page"])
     as_bytes(options["memory"])  # refused now, not when something is learned
@@ -62,6 +72,8 @@ def review(options: dict[str, Any]) -> Outcome | None:
     )
     context.memory, run = options["memory"], context.run
     with run.lock("lapsvm review", writes=not options["page"]):
+        if options["pictures"]:
+            return _review_new(options, context)
         if options["merge"]:
             return _merge(options, context)
         if options["forget"]:
@@ -73,8 +85,32 @@ def review(options: dict[str, Any]) -> Outcome | None:
         if options["page"]:
             return _write(session, options["page"], context.reporter)
         run.files.claim([run.verdicts_file])
+        Thread(target=session.prepare, daemon=True).start()
+        session.learn(context.workspace, context.open_extractor)
         _serve(session, context, options["port"] or 0, browse=not options["no_browser"])
         return None
+
+
+def _review_new(options: Mapping[str, Any], context: "RunContext") -> Outcome | None:
+    """Let a person say of new pictures whether the decisions on them are right, or take what a file says."""
+    from lapsvm.detection import Predictor
+
+    from ..review.new_pictures import NewPictures, say_all
+    from .drawing.files import picture_files
+
+    run, reporter = context.run, context.reporter
+    files = picture_files(options["pictures"], reporter.say)
+    with reporter.warnings():
+        predictor = Predictor.open(run.path)
+    new = NewPictures(run, predictor, [file.path for file in files], copies=options["copy"],
+                      new_class=options["class_name"])  # fmt: skip
+    run.files.claim([run.taught_file])
+    if options["merge"] is None:
+        _serve(new, context, options["port"] or 0, browse=not options["no_browser"])
+        return None
+    say_all(new, options["merge"], {file.place.as_posix(): row for row, file in enumerate(files)})
+    reporter.say(f"review: {new.sentence}, in {run.taught_file}. Train on them: {shlex.join(_training(context))}")
+    return Outcome({"taught": run.taught_file}, {"pictures": len(files)}, _training(context))
 
 
 def _merge(options: Mapping[str, Any], context: "RunContext") -> Outcome:
@@ -165,12 +201,10 @@ def _write(session: "ReviewSession", path: Path, reporter: "Reporter") -> Outcom
     return Outcome({"page": path}, {"pictures": count}, next_words)
 
 
-def _serve(session: "ReviewSession", context: "RunContext", port: int, *, browse: bool) -> None:
-    """Serve the page, learn from what is said, and at the end say what is known."""
+def _serve(session: "ReviewSession | NewPictures", context: "RunContext", port: int, *, browse: bool) -> None:
+    """Serve the page, and at the end say what is known."""
     from ..review.server import ReviewServer
 
-    Thread(target=session.prepare, daemon=True).start()
-    learning = session.learn(context.workspace, context.open_extractor)
     with ReviewServer(session, port) as server:
         print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
         give(Outcome({}, {"address": server.address}, _training(context)))
@@ -180,14 +214,13 @@ def _serve(session: "ReviewSession", context: "RunContext", port: int, *, browse
         try:
             server.serve_forever(poll_interval=0.2)
         finally:
-            learning.stop()
+            session.end()
             if opened is not None:
                 with suppress(OSError):
                     opened.unlink()
                     opened.parent.rmdir()
-            for index, of_class in enumerate(session.classes):
-                if figure := session.figure(index):
-                    context.reporter.say(f"review: {of_class.name}: {figure}")
+            for sentence in session.figures():
+                context.reporter.say(f"review: {sentence}")
 
 
 def _open_browser(address: str) -> Path:

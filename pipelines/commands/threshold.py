@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lapsvm.errors import InputError, OptionError, StageError
+from lapsvm.errors import InputError, MissingError, ModelFileError, OptionError, StageError
 from lapsvm.settings import Range
 
 from ..cli.answer import Outcome
@@ -18,7 +18,7 @@ _RULES = {"verdicts": "decisions", "best_windows": "best windows"}
 _SETS = {"held_out": "held out", "tested": "test set"}
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lapsvm.arrays import Index
     from lapsvm.detection import Detector
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lapsvm.inspection.threshold import AlarmThreshold
 
     from ..inspection.probabilities import PictureProbabilities
+    from ..run.folder import RunFolder
 
     BySet = Mapping[str, Mapping[str, Row]]  # rule of the decision -> set -> measure -> figure
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     "False alarms",
     RUN_FOLDER,
     Option("max_false_alarms", "--max-false-alarms", float, "The largest share of pictures of no class that may raise "
-           "an alarm.", default=0.05, rule=Range(0, 1, above=True, below=True)),
+           "an alarm; by default that of the run's last threshold, or 0.05.", rule=Range(0, 1, above=True, below=True)),
     Option("confidence", "--confidence", float, "The probability with which this threshold keeps that share; by "
            "default it is kept on average over training sets.", rule=Range(0, 1, above=True, below=True)),
 ))  # fmt: skip
@@ -45,7 +46,6 @@ def threshold(options: dict[str, Any]) -> Outcome:
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
     from lapsvm.evaluation.figures import interval_row, values
-    from lapsvm.inspection.promises import Promise
 
     from ..context import RunContext
     from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
@@ -60,10 +60,13 @@ def threshold(options: dict[str, Any]) -> Outcome:
         best = PictureRules(detectors, known_held_out(run, detectors))
         tested, records = known_detections(stored), stored.data.records.get(stored.settings.data.test_set, ())
         rules = learn_whole_pictures(stored, best, context.reporter)
-        compared = {"verdicts": rules.sets(tested, records), "best_windows": best.sets(tested, records)}
+        every = {"verdicts": rules.sets(tested, records), "best_windows": best.sets(tested, records)}
+        taught = {one.picture: one.said for one in context.taught.pictures}
+        compared = {rule: _without(of_rule, taught) for rule, of_rule in every.items()}
         sets = compared["verdicts"]
         groups = set_groups(stored, sets)
-        promise = Promise(options["max_false_alarms"], options["confidence"])
+        before = _last(run)
+        promise = _promise(options, before)
         alarm = _chosen(sets, groups, promise, detectors)
         alarm = replace(alarm, pictures=rules.stored(run))
         text = alarm.as_text({name: detector.calibration for name, detector in detectors.items()})
@@ -72,6 +75,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
     if not context.reporter.quiet:
         _print(alarm, n_groups(groups[HELD_OUT], sets[HELD_OUT].is_ok))
         _print_figures(figures, list(alarm.pictures), rules.alone)
+    for sentence in (*_changes(before, alarm), *_taught_sentences(taught, every["verdicts"][HELD_OUT], alarm)):
+        context.reporter.say(sentence)
     context.reporter.say(f"stored in {run.threshold_file}: predict --model {run.path} uses it")
     following: Sequence[str] = ("lapsvm", "report", "--out", str(run.path.resolve()))
     if run.page.is_file() and all(run.has_shards(name) for name in stored.data.records):
@@ -79,8 +84,64 @@ def threshold(options: dict[str, Any]) -> Outcome:
             run_stage("report", context)
         following = ()
     known = {key: value for key, value in json.loads(text).items() if key != "pictures"}
+    known["before"] = before and {"probability": before.probability, "max_false_alarms": before.max_false_alarms}
     content = {**known, "any_class": _entries(figures, values), "any_class_intervals": _entries(figures, interval_row)}
     return Outcome({"threshold": run.threshold_file}, content, following)
+
+
+def _last(run: "RunFolder") -> "AlarmThreshold | None":
+    """Return the threshold that the run had; None without one that can be read."""
+    from lapsvm.inspection.threshold import AlarmThreshold
+
+    try:
+        return AlarmThreshold.load(run.threshold_file)
+    except (MissingError, ModelFileError):
+        return None
+
+
+def _promise(options: Mapping[str, Any], before: "AlarmThreshold | None") -> "Promise":
+    """Return the promise of the command line; by default the one that was made before."""
+    from lapsvm.inspection.promises import Promise
+
+    from ..inspection.decisions import USUAL_SHARE
+
+    share, confidence = options["max_false_alarms"], options["confidence"]
+    if share is None and before is not None:
+        return Promise(before.max_false_alarms, confidence or before.confidence)
+    return Promise(share or USUAL_SHARE, confidence)
+
+
+def _without(
+    sets: "Mapping[str, PictureProbabilities]", taught: Mapping[str, str]
+) -> "dict[str, PictureProbabilities]":
+    """Return sets of pictures without the taught ones: they were chosen for their decisions, and promise nothing."""
+    import numpy as np
+
+    from ..inspection.whole_pictures import HELD_OUT
+
+    pictures = sets[HELD_OUT]
+    return {**sets, HELD_OUT: pictures.among(np.array([one not in taught for one in pictures.ids]))}
+
+
+def _changes(before: "AlarmThreshold | None", alarm: "AlarmThreshold") -> list[str]:
+    """Return a sentence on the threshold that was replaced, in a list; an empty list without one."""
+    if before is None:
+        return []
+    share = f"{100 * before.max_false_alarms:g} % of false alarms"
+    return [f"threshold before: {before.probability:.3g}, for {share}; now: {alarm.probability:.3g}"]
+
+
+def _taught_sentences(
+    taught: Mapping[str, str], pictures: "PictureProbabilities", alarm: "AlarmThreshold"
+) -> "Iterator[str]":
+    """Yield the numbers of taught pictures that alarm now by models that did not see them, by what was said."""
+    from ..verdicts.taught import FALSE_ALARM, MISSED
+
+    for said in (MISSED, FALSE_ALARM):
+        rows = [taught.get(one) == said for one in pictures.ids]
+        if any(rows):
+            alarms = int((pictures.best[rows] >= alarm.probability).sum())
+            yield f"of {sum(rows)} pictures taught as {said} {alarms} alarm now, held out; the threshold counts none"
 
 
 def _chosen(

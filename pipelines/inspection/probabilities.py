@@ -1,7 +1,8 @@
 """The probabilities of pictures beside their labels: figures of all classes as one, and alarm rates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -59,6 +60,11 @@ class PictureProbabilities:
         ]
         shown = [[labels[name][image_id] for image_id in known] for name in scores]
         return cls(tuple(scores), np.array(columns, np.float64).T, np.array(shown, np.int8).T, known)
+
+    def among(self, rows: NDArray[np.bool_]) -> Self:
+        """Return the probabilities of some of the n pictures."""
+        ids = tuple(compress(self.ids, rows.tolist()))
+        return replace(self, probabilities=self.probabilities[rows], shown=self.shown[rows], ids=ids)
 
     @property
     def best(self) -> Float64:

@@ -212,6 +212,14 @@ KINDS = (
         advice="{path} holds what a person said, which no command makes again: copy it from elsewhere",
     ),
     Kind(
+        "taught.jsonl", "`review --pictures`", "[new pictures, and what a person said of them](#new-pictures)",
+        advice="{path} holds what a person said of new pictures, which no command makes again: copy it from elsewhere",
+    ),
+    Kind(
+        "taught/<set>/*", "`review --pictures --copy`", "copies of new pictures",
+        advice="{path} is a picture that teaches, which no command makes again: copy it from elsewhere",
+    ),
+    Kind(
         "drawn.safetensors", "`refine`, `review`",
         "a [shard](features.md#shards) of the drawn boxes that no window covers; absent without such boxes",
         check_shard, True, "refine",

@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b, sha256
 from importlib.resources import files
@@ -24,10 +25,13 @@ def page_file(name: str) -> str:
     return (files(__package__) / "page" / name).read_text(encoding="utf-8")
 
 
-def served_page() -> bytes:
-    """Return the page that a server sends; its policy is in the headers."""
+def served_page(words: Iterable[tuple[str, str]] = ()) -> bytes:
+    """Return the page that a server sends, with other words in place of some; its policy is in the headers."""
     scripts = "\n".join(f'<script src="{name}"></script>' for name in SCRIPTS)
-    return _assembled(policy="", style='<link rel="stylesheet" href="review.css">', script=scripts).encode()
+    text = _assembled(policy="", style='<link rel="stylesheet" href="review.css">', script=scripts)
+    for usual, other in words:
+        text = text.replace(usual, other, 1)
+    return text.encode()
 
 
 def write_page(session: ReviewSession, path: Path) -> int:

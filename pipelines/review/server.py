@@ -20,6 +20,7 @@ from lapsvm.files import NOT_PARSED
 
 from ..shards.windows import UnusableError
 from .assembly import SCRIPTS, page_file, served_page
+from .new_pictures import NewPictures
 from .session import ReviewSession
 
 HOST = "127.0.0.1"
@@ -48,7 +49,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     Parameters
     ----------
-    session : ReviewSession
+    session : ReviewSession or NewPictures
     port : int, default 0
         0: a free one.
 
@@ -60,7 +61,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, session: ReviewSession, port: int = 0) -> None:
+    def __init__(self, session: ReviewSession | NewPictures, port: int = 0) -> None:
         self.session, self.token = session, token_urlsafe(24)
         try:
             super().__init__((HOST, port), _Handler)
@@ -146,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, path: str) -> tuple[bytes, str]:
         if path == "":
-            return served_page(), _TYPES["html"]
+            return served_page(self.server.session.page_words), _TYPES["html"]
         if path in ("review.css", *SCRIPTS):
             return page_file(path).encode(), _TYPES[path.rpartition(".")[2]]
         self._check_same_site()

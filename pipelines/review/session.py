@@ -57,6 +57,8 @@ class ReviewSession:
         If the run has no models, or not those of its settings, or no shards.
     """
 
+    page_words = ()
+
     def __init__(self, stored: StoredRun, class_name: str | None = None) -> None:
         self.stored, self._lock = stored, Lock()
         self.learning: Learning | None = None
@@ -86,6 +88,16 @@ class ReviewSession:
         """Let classes learn from verdicts from now on, until what is returned is stopped; arguments as `Learning`."""
         self.learning = Learning(self.stored, self.shards, self.classes, workspace, open_extractor)
         return self.learning
+
+    def end(self) -> None:
+        """Let classes learn no more."""
+        if self.learning is not None:
+            self.learning.stop()
+
+    def figures(self) -> list[str]:
+        """Return a sentence on the right boxes of each class of which this is known."""
+        known = [(one.name, self.figure(index)) for index, one in enumerate(self.classes)]
+        return [f"{name}: {figure}" for name, figure in known if figure]
 
     # ---- what the page asks ----
     def overview(self) -> list[dict[str, Any]]:

@@ -52,8 +52,12 @@ def moved(settings: Settings, root: str | Path | None) -> Settings:
     return settings.with_values({"data.root": str(Path(root).resolve()) if root else None})
 
 
-def open_run_data(settings: DataSettings, seed: int) -> RunData:
+def open_run_data(settings: DataSettings, seed: int, taught: Sequence[ImageRecord] = (), least: int = 1) -> RunData:
     """Open the data set of a run and check its classes.
+
+    `taught` are further training pictures, positive for the classes that their labels name and negative for all others.
+    Classes that the data set lacks are new ones, of which its own pictures are negative; with fewer than `least` taught
+    pictures they are skipped, and so are these.
 
     Raises OptionError if no data set is named, OneClassError if a requested class has no positives or no negatives or
     no class is left, LabelsError if a set is empty.
@@ -62,16 +66,41 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
     dataset = _opened(settings, seed)
     records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
-    skipped = _unlearnable(dataset.classes, records[settings.train_set])
+    counts = Counter(name for one in taught for name in one.labels if name not in dataset.classes)
+    new = sorted(name for name in counts if counts[name] >= least)
+    records = _with_taught(records, settings.train_set, taught, (*dataset.classes, *new), new)
+    skipped = _unlearnable((*dataset.classes, *new), records[settings.train_set])
     for name in settings.classes:
         if name in skipped:
             advice = _advice(skipped[name], settings)
             raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it{advice}.")
-    classes = tuple(name for name in dataset.classes if name not in skipped)
+    classes = tuple(name for name in (*dataset.classes, *new) if name not in skipped)
+    for name in counts.keys() - {*new}:
+        skipped[name] = f"is new and has {counts[name]} of the {least} pictures that its folds need"
     if not classes:
         reasons = listed([f"{name} {reason}" for name, reason in skipped.items()], SHOWN, "; ")
         raise OneClassError(f"no class of {settings.root} can be learned: {reasons}{_advice(reasons, settings)}.")
     return RunData(dataset, classes, skipped, records)
+
+
+def _with_taught(
+    records: dict[str, list[ImageRecord]], train_set: str, taught: Sequence[ImageRecord], classes: Sequence[str],
+    new: Sequence[str],
+) -> dict[str, list[ImageRecord]]:  # fmt: skip
+    """Return the pictures of each set with labels of new classes, and those of the training set with taught ones."""
+    every, known = dict.fromkeys(classes), frozenset(classes)
+    if new:
+        records = {name: [_negative_of(new, one, every) for one in of_set] for name, of_set in records.items()}
+    usable = [one for one in taught if not one.labels or known & one.labels.keys()]
+    added = [replace(one, labels=PresentClasses(every, one.labels)) for one in usable]
+    return {**records, train_set: records[train_set] + added} if added else records
+
+
+def _negative_of(new: Sequence[str], record: ImageRecord, every: Mapping[str, None]) -> ImageRecord:
+    labels = record.labels
+    if isinstance(labels, PresentClasses):
+        return replace(record, labels=PresentClasses(every, labels.positive))
+    return replace(record, labels={**labels, **dict.fromkeys(new, -1)})
 
 
 def _advice(reasons: str, settings: DataSettings) -> str:

@@ -70,6 +70,8 @@ class RunFolder:
         self.training = self.path / "training"
         self.resume_file = self.training / "resume.json"
         self.verdicts_file = self.path / "verdicts.jsonl"
+        self.taught_file = self.path / "taught.jsonl"
+        self.taught_pictures = self.path / "taught"
         self.drawn_windows = self.path / "drawn.safetensors"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"

@@ -80,6 +80,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         check_boxes(BoxSource(run, context.data, context.settings.data.boxes, context.reporter.say))
     if line and names[0] != "extract":
         context.reporter.say(line)
+    if names[0] in FIRST_STAGES and context.taught.sentence:
+        context.reporter.say(context.taught.sentence)
     command = shlex.join([*context.program, *sys.argv[1:2]])
     cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
     with run.lock(command), cluster as context.cluster:
@@ -151,6 +153,7 @@ def check_folders(context: RunContext) -> None:
     if first:
         check_apart(run.path, context.settings.data)
     pictures = {record.path.parent for records in context.data.records.values() for record in records}
+    pictures -= {record.path.parent for record in context.taught.records}
     if first and context.data.dataset.name != "digits":
         check_folders_apart(run.path, sorted(pictures))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import FileIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from lapsvm.box_faults import box_faults
 from lapsvm.errors import DataError, MissingError, SettingsError, WriteError
@@ -120,8 +120,8 @@ class Verdict:
             picture=entry["picture"],
             class_name=entry["class"],
             verdict=entry["verdict"],
-            boxes=tuple(distinct(_boxes(entry, "boxes"))[0]),
-            candidates=_boxes(entry, "candidates"),
+            boxes=tuple(distinct(as_boxes(entry.get("boxes", ())))[0]),
+            candidates=as_boxes(entry.get("candidates", ())),
             pixels=entry.get("pixels") or "",
             order=entry.get("order", "next"),
             seconds=None if seconds is None else float(seconds),
@@ -183,6 +183,16 @@ def read_verdicts(path: Path) -> VerdictLog:
     return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged), reason, replaced)
 
 
+def read_lines(path: Path) -> Iterator[tuple[int, object, bool]]:
+    """Yield number and content of each line of a file, and whether it has an end; errors are those of `read_verdicts`.
+
+    Empty lines are left out; none is there without the file.
+    """
+    for number, line in enumerate(_lines(path), start=1):
+        if line.strip():
+            yield number, _json(line), line.endswith(b"\n")
+
+
 def _json(line: bytes) -> object:
     """Return the content of a line; a text that is no JSON as it is, to be refused with the rule."""
     try:
@@ -203,7 +213,14 @@ def _lines(path: Path) -> Iterator[bytes]:
             raise MissingError(f"verdicts {path} cannot be read: {error.strerror or error}.") from None
 
 
-def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
+class Said(Protocol):
+    """What a person said, as a line of a file."""
+
+    def line(self) -> str:
+        """Return the line, with its end."""
+
+
+def append_verdicts(path: Path, verdicts: Iterable[Said]) -> None:
     """Append verdicts to a file and sync it; a last line that was cut short keeps a line of its own.
 
     Raises WriteError if the system fails to write. What was written before is still there.
@@ -292,14 +309,14 @@ def _wrong_names(entry: Mapping[str, Any]) -> list[str]:
         "verdict": entry.get("verdict") in VERDICTS,
         "order": entry.get("order", "next") in ORDERS,
         "pixels": isinstance(entry.get("pixels"), str | None),
-        "boxes": _are_boxes(boxes) and (entry.get("verdict") == "boxes") == bool(boxes),
-        "candidates": _are_boxes(entry.get("candidates", [])),
+        "boxes": are_boxes(boxes) and (entry.get("verdict") == "boxes") == bool(boxes),
+        "candidates": are_boxes(entry.get("candidates", [])),
         "seconds": seconds is None or (_is_number(seconds) and seconds >= 0),
     }
     return [name for name, is_kept in rules.items() if not is_kept]
 
 
-def _are_boxes(value: object) -> bool:
+def are_boxes(value: object) -> bool:
     """Return whether a value is a list of boxes with an area."""
     if not isinstance(value, list) or len(value) > MOST_BOXES:
         return False
@@ -307,8 +324,9 @@ def _are_boxes(value: object) -> bool:
     return are_numbers and all(x1 < x2 and y1 < y2 for x1, y1, x2, y2 in value)
 
 
-def _boxes(entry: Mapping[str, Any], name: str) -> tuple[Box, ...]:
-    return tuple((float(x1), float(y1), float(x2), float(y2)) for x1, y1, x2, y2 in entry.get(name, ()))
+def as_boxes(corners: Iterable[Iterable[float]]) -> tuple[Box, ...]:
+    """Return corners of boxes as a tuple of tuples of floats."""
+    return tuple((float(x1), float(y1), float(x2), float(y2)) for x1, y1, x2, y2 in corners)
 
 
 def _is_number(value: object) -> bool:

@@ -320,13 +320,13 @@
   };
   const focusOn = (index) => () => { if (state.item && index < state.item.candidates.length) { state.focus = index; draw(); } };
   const actions = {
-    pick1: () => pick(0), pick2: () => pick(1), pick3: () => pick(2), none: () => decide("none"),
+    right: () => decide("right"), pick1: () => pick(0), pick2: () => pick(1), pick3: () => pick(2), none: () => decide("none"),
     draw: startDrawing, absent, more, finish, previous: () => step(-1), next: () => step(1), undo, hide,
   };
-  const keys = { 1: "pick1", 2: "pick2", 3: "pick3", x: "none", w: "draw", n: "absent", m: "more", z: "undo", h: "hide",
+  const keys = { r: "right", 1: "pick1", 2: "pick2", 3: "pick3", x: "none", w: "draw", n: "absent", m: "more", z: "undo", h: "hide",
     ArrowLeft: "previous", ArrowRight: "next" };
-  const act = (name) => { if (state.item || ["previous", "undo"].includes(name)) actions[name](); };
-  for (const id of Object.keys(actions)) {
+  const act = (name) => { if ($(name) && (state.item || ["previous", "undo"].includes(name))) actions[name](); };
+  for (const id of Object.keys(actions).filter($)) {
     $(id).addEventListener("click", (event) => {
       if (event.detail) event.currentTarget.blur();  // after a mouse's click Space takes the first box again
       act(id);
@@ -345,7 +345,7 @@
     if (drawingKey && event.key.startsWith("Arrow")) moved(event.key, event.shiftKey);
     else if (drawingKey && event.key === "Escape") startDrawing();
     else if (event.key === "Enter" && !inControl && (state.more || state.drawing)) finish();
-    else if (event.key === " " && !inControl) act(drawingKey ? "finish" : "pick1");
+    else if (event.key === " " && !inControl) act(drawingKey ? "finish" : $("right") ? "right" : "pick1");
     else if (name) act(name);
     else return;
     event.preventDefault();

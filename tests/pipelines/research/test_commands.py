@@ -45,6 +45,14 @@ def test_random_labels_of_a_normal_map_have_a_row_for_each_source(script, rows):
     assert found["random order"][3] == "2"
 
 
+def test_misses_and_false_alarms_teach_in_rounds(script, rows, digits, tmp_path):
+    options = ("--options", " ".join([*TINY, "--test-set", "none"]), "--share", "0.3", "--each", "4")
+    found = rows(script("defects/teaching_rounds.py"), tmp_path, digits, "--kind", "six", "--rounds", "1", *options)
+    before, after = (row for name, row in found.items() if name != "round")
+    assert after[0].startswith("1: 4 missed")
+    assert before[1].split(" of ")[1] == after[1].split(" of ")[1]
+
+
 def test_bags(script, rows, tmp_path):
     """One instance of a positive bag lies apart: every bag is right, by both learners and with the kernel."""
     rng, labels = np.random.default_rng(0), np.arange(20) % 2
