@@ -102,7 +102,8 @@ def planned(defects: int) -> Iterator[tuple[str, str, int]]:
 
 def write_new(root: Path, seed: int) -> None:
     """Write new pictures of every kind, and of the one that training has not seen."""
-    for day, shown in (("monday", ("good", *KINDS)), ("tuesday", ("good", "good", "good", UNSEEN))):
+    days = {"monday": ("good", *KINDS), "tuesday": ("good", "good", "good", UNSEEN), "wednesday": (UNSEEN,) * 3}
+    for day, shown in days.items():
         for number, kind in enumerate(shown):
             pixels, _ = draw(np.random.default_rng((seed, 99, len(day), number)), kind)
             write(root / day / f"{number}-{kind}.png", pixels)

@@ -104,7 +104,7 @@ def teach(run: Path, folder: Path, each: int, kind: str) -> Mapping[str, int]:
 
 
 def word(new: NewPictures, row: int, kind: str) -> str:
-    """Return what a person says of a decision; "" for a right one, and for misses of other kinds."""
+    """Return the word of a person on a decision; "" for a right one, and for misses of other kinds."""
     name = new.files[row].parent.name
     if name not in (GOOD, kind):
         return ""

@@ -213,11 +213,11 @@ KINDS = (
     ),
     Kind(
         "taught.jsonl", "`review --pictures`", "[new pictures, and what a person said of them](#new-pictures)",
-        advice="{path} holds what a person said of new pictures, which no command makes again: copy it from elsewhere",
+        advice="{path} holds what a person said of new pictures, which no command makes again: copy it from a backup",
     ),
     Kind(
         "taught/<set>/*", "`review --pictures --copy`", "copies of new pictures",
-        advice="{path} is a picture that teaches, which no command makes again: copy it from elsewhere",
+        advice="{path} is a picture that teaches, which no command makes again: copy it from a backup",
     ),
     Kind(
         "drawn.safetensors", "`refine`, `review`",

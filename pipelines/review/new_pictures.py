@@ -127,7 +127,7 @@ class NewPictures:
         """Do nothing: no class learns from new pictures before the next run."""
 
     def figures(self) -> list[str]:
-        """Return what was said of the pictures."""
+        """Return the numbers of pictures by what was said of them, in a list."""
         return [self.sentence]
 
     def queue(self, index: int) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ class NewPictures:
         return {**self._state(), "replaced": replaced}
 
     def say(self, row: int, said: str, class_name: str = "", boxes: Any = None) -> None:
-        """Save what a person said of a picture; errors are those of `record`.
+        """Save a person's word on a picture; errors are those of `record`.
 
         A missed class adds to those that the picture was said to show before.
         """
@@ -200,7 +200,7 @@ class NewPictures:
     def _shows(
         self, said: str, decision: Decision, class_name: str, boxes: tuple[Box, ...], before: TaughtPicture | None
     ) -> Shows | None:
-        """Return what a picture shows after a word on it."""
+        """Return the classes that a picture shows after a word on it, with their boxes."""
         if said == FALSE_ALARM or (said == RIGHT and decision.name == OK):
             return {}
         if said == MISSED:
@@ -227,7 +227,7 @@ class NewPictures:
         return None if one is None else one.said
 
     def _verdict(self, row: int, class_name: str = "") -> dict[str, Any]:
-        """Return what was said of a picture, as the page takes it, with the boxes of a class."""
+        """Return the verdict on a picture, as the page takes it, with the boxes of a class."""
         one = self._taught.get(self._ids.get(row, ""))
         if one is None or one.said == NOTHING:
             return {"verdict": None, "boxes": []}

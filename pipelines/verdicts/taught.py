@@ -1,6 +1,6 @@
 """New pictures that a person judged after training, and their file ``RUN/taught.jsonl``: one JSON object a line.
 
-They are training pictures of the run from then on, so a data set is read with them (`RunContext.data`), and their boxes
+They are training pictures of the run from then on, so a data set is read with them, and their boxes
 are verdicts like others. A later line of the same picture replaces an earlier one.
 """
 

@@ -60,7 +60,7 @@ def test_a_drawn_product_has_masks_where_defects_are_and_is_the_same_again(tmp_p
     assert files == {
         path.relative_to(tmp_path / "two"): path.read_bytes() for path in (tmp_path / "two").rglob("*.png")
     }
-    assert len(set(files.values())) == len(files) == 4 + 8 + 3 * 8 + 8
+    assert len(set(files.values())) == len(files) == 4 + 8 + 3 * 8 + 11
     dataset = open_dataset("mvtec", tmp_path / "one/product")
     assert dataset.classes == ("chip", "scratch", "stain")
     truth = dataset.ground_truth("test")
