@@ -1,6 +1,7 @@
 """What the stages of a command have made, for `--json`."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ from lapsvm.features import ShardSet
 
 from ..cli.answer import Outcome
 from ..context import RunContext
+from ..inspection.decisions import threshold_command
+from ..products.models import load_detectors
 from ..products.table import TRAINING, listed_places
 from ..run.checked_files import read_json
+from ..run.dataset import has_good_pictures
 from ..shards.jobs import left_out
 
 FOLLOWING = {
@@ -44,8 +48,18 @@ def stage_outcome(context: RunContext) -> Outcome:
         figures["training"] = {name: _trained(context.run.model(name)) for name in context.data.classes}
     if stages & {"evaluate", "report"}:
         figures |= _evaluated(context.run.evaluation_file)
+    return Outcome(made, figures, _following(context, last))
+
+
+def _following(context: RunContext, last: str) -> Sequence[str]:
+    """Return the words of the command that follows a stage: a review, or for products a threshold if none is chosen."""
+    folder = str(context.run.path.resolve())
+    if last == "report" and has_good_pictures(context.data) and not context.run.threshold_file.is_file():
+        detectors = {one.class_name: one for one in load_detectors(context.stored, "report")}
+        if words := shlex.split(threshold_command(context.stored, detectors)):
+            return [folder if word == str(context.run.path) else word for word in words]
     verb = FOLLOWING.get(last) or ("refine" if context.settings.refine.rounds else "detect")
-    return Outcome(made, figures, ("lapsvm", verb, "--out", str(context.run.path.resolve())))
+    return "lapsvm", verb, "--out", folder
 
 
 def _extracted(shards: ShardSet) -> dict[str, int]:

@@ -81,7 +81,7 @@ def test_a_verb_answers_with_what_it_made_and_where(verb, run_copy, finished, di
     assert answer["figures"]
 
 
-@pytest.mark.parametrize("verb", ["report", "threshold", "review"])
+@pytest.mark.parametrize("verb", ["report", "review"])
 def test_the_next_command_runs_in_any_folder(verb, run_copy, command, tmp_path, monkeypatch):
     monkeypatch.chdir(run_copy.parent)
     places = {"run": run_copy.name, "tmp": tmp_path}
