@@ -31,7 +31,7 @@ OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/dete
   tests/features tests/models tests/report tests/texts tests/windows tests/pipelines/cli tests/pipelines/commands \
   tests/pipelines/figures tests/pipelines/results tests/pipelines/run tests/pipelines/settings tests/pipelines/verdicts
 
-.PHONY: help demo test fuzz lint docs papers asan-test tsan-test wheel-test extras-test card-test triton-test test-oldest wheels forge-wheels release-check clean
+.PHONY: help demo gallery test fuzz lint docs papers asan-test tsan-test wheel-test extras-test card-test triton-test test-oldest wheels forge-wheels release-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,11 @@ lint: $(VENV)/installed-dev  ## style, types, import laws
 
 docs: $(VENV)/installed-dev  ## the site, into build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
+	if test -d build/gallery; then cp -r build/gallery build/docs; fi
+
+# minutes, so the continuous build of every change leaves it to a job of its own
+gallery: $(VENV)/installed  ## six pages of real runs, into build/gallery, which `make docs` takes; ROOT=FOLDER adds your own pictures
+	$(BIN)/python docs/gallery.py build/gallery $(if $(ROOT),--root "$(ROOT)")
 
 papers: $(VENV)/installed-dev  ## the papers' tables and figures beside ours, on the data in the folder LAPSVM_TEST_DATA; QUICK=1: made data
 	$(BIN)/python benchmarks/papers/everything.py $(if $(QUICK),--quick)

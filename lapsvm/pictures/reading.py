@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError, install_extra
 from lapsvm.files import open_regular
 from lapsvm.names.kinds import HEIC, READS_HEIC, suffix_of
+from lapsvm.pictures.likeness import brightness_steps
 from lapsvm.pictures.nothing import NARROW, Nothing, is_plain
 from lapsvm.pictures.samples import SampleRange, colour_samples, sample_range
 from lapsvm.texts.contents import beginning, refusal
@@ -70,11 +71,14 @@ class CheckedPicture:
         As for `Picture`.
     is_plain : bool
         Whether it is of one colour, whatever the reason.
+    steps : bytes
+        See `lapsvm.pictures.likeness.brightness_steps`.
     """
 
     digest: str
     nothing: Nothing | None = None
     is_plain: bool = False
+    steps: bytes = b""
 
 
 def read_image(path: str | Path) -> Pixels:
@@ -136,7 +140,8 @@ def check_image(path: str | Path) -> CheckedPicture:
     """
     seen = _decoded(path, reduced=True)
     full = read_picture(path) if seen.nothing is Nothing.PLAIN else seen
-    return CheckedPicture(pixel_hash(seen.pixels), full.nothing, full.is_plain)
+    steps = b"" if full.is_plain else brightness_steps(seen.pixels)
+    return CheckedPicture(pixel_hash(seen.pixels), full.nothing, full.is_plain, steps)
 
 
 def pillow_pixels(picture: Any) -> Pixels:

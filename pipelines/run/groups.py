@@ -18,7 +18,7 @@ BEFORE_LAST = r"([^/]+)[-_ .]\w+$"
 _NUMBER_OF_ONE = re.compile(r"\d{1,2}|[^\W\d_]{1,6}")
 Groups = Index | None
 """The group (n,) of every picture; None where each is on its own."""
-_LEAST_OBJECTS, _MOST_OF_ONE = 10, 12
+_LEAST_OBJECTS, MOST_OF_ONE = 10, 12
 
 
 def picture_groups(records: Sequence[ImageRecord], hashes: Sequence[str], *expressions: str) -> Index:
@@ -79,7 +79,7 @@ def looks_grouped(records: Sequence[ImageRecord]) -> list[str]:
             groups.setdefault(name[1], []).append(record.id)
     several = [names for names in groups.values() if len(names) > 1]
     n_pictures = sum(map(len, several))
-    if len(several) < _LEAST_OBJECTS or n_pictures > _MOST_OF_ONE * len(several) or 2 * n_pictures < len(records):
+    if len(several) < _LEAST_OBJECTS or n_pictures > MOST_OF_ONE * len(several) or 2 * n_pictures < len(records):
         return []
     return several[0]
 

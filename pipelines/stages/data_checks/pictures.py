@@ -20,6 +20,7 @@ from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
 from ...shards.windows import anew_command, resized_pictures
 from .copies import Hashed, copy_sentences, groups_of
+from .likeness import likeness_sentences
 from .nothing import Checked, nothing_sentences, refuse_nothing
 from .summary import LISTED, misspellings, summary_sentences, too_small_classes
 
@@ -116,7 +117,8 @@ class DataCheck:
         resized = [] if self.redo else list(self._resized())
         copies = copy_sentences(hashed, self.data.records, self.settings.data.group)
         sentences = [*summary_sentences(self.data, bad), *nothing_sentences(opened)]
-        sentences += [*copies, *resized]
+        alike = likeness_sentences(opened, hashed, self.data.records, self.settings.data.group)
+        sentences += [*copies, *alike, *resized]
         return CheckedData(self.workspace.reporter.say, len(opened), sentences)
 
     def _resized(self) -> Iterator[str]:
