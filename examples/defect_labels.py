@@ -2,10 +2,11 @@
 
     python examples/defect_labels.py NEU-DET        # IMAGES/crazing_1.jpg, or train/images/crazing/crazing_1.jpg
     python examples/defect_labels.py VisA/candle    # image_anno.csv, whose pictures may show several defects
+    python examples/defect_labels.py KolektorSDD2   # train/10301.png, and its mask train/10301_GT.png
 
-`lapsvm run --data csv --root FOLDER` reads the table. No box and no mask is read: NEU-DET's XML files count in
-evaluation alone, by `--boxes FOLDER`. The layouts of MVTec AD, and VisA's own script that writes it, need no table
-(`--data mvtec`).
+`lapsvm run --data csv --root FOLDER` reads the table. No box is read, and of KolektorSDD2's masks only whether they are
+empty: NEU-DET's XML files count in evaluation alone, by `--boxes FOLDER`. The layouts of MVTec AD, and VisA's own
+script that writes it, need no table (`--data mvtec`).
 """
 
 import argparse
@@ -14,12 +15,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from lapsvm.catalog import read_image
 from lapsvm.names.kinds import is_picture_name
 from lapsvm.names.matching import files_of_users
 
 TABLE = "labels.csv"
 SETS = ("train", "validation", "val", "test")
 WHOLE = "trainval"  # the set of pictures that lie in no folder of a set
+MASK = "_GT.png"
 NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
 
 Row = tuple[str, str, str]  # picture, label, set
@@ -28,9 +31,13 @@ Row = tuple[str, str, str]  # picture, label, set
 def main() -> None:
     """Run the example."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="NEU-DET, or the folder of one product of VisA")
+    parser.add_argument("folder", type=Path, help="NEU-DET, KolektorSDD2, or the folder of one product of VisA")
     folder = parser.parse_args().folder
-    rows = list(annotated(folder) if (folder / "image_anno.csv").is_file() else numbered(folder))
+    has_masks = next(folder.glob(f"*/*{MASK}"), None) is not None
+    if (folder / "image_anno.csv").is_file():
+        rows = list(annotated(folder))
+    else:
+        rows = list(masked(folder) if has_masks else numbered(folder))
     if not rows:
         parser.error(f"{folder} holds no picture.")
     with (folder / TABLE).open("w", encoding="utf-8", newline="") as file:
@@ -48,6 +55,14 @@ def numbered(folder: Path) -> Iterator[Row]:
             if match is None:
                 raise SystemExit(f"picture {path} must be called by its defect and a number, as crazing_1.jpg.")
             yield name.as_posix(), match["kind"], name.parts[0] if name.parts[0] in SETS else WHOLE
+
+
+def masked(folder: Path) -> Iterator[Row]:
+    """Yield the rows of KolektorSDD2: a picture with an empty mask is good."""
+    for mask in files_of_users(folder, f"*{MASK}"):
+        picture = mask.with_name(mask.name.replace(MASK, ".png"))
+        label = "defect" if read_image(mask).any() else "good"
+        yield picture.relative_to(folder).as_posix(), label, picture.parent.name
 
 
 def annotated(folder: Path) -> Iterator[Row]:

@@ -72,6 +72,22 @@ def test_a_table_of_visa_gives_a_picture_each_of_its_defects(tmp_path):
     assert shown == dict(zip((f"Data/Images/{name}" for name in kinds), (set(), *defects), strict=True))
 
 
+def test_pictures_with_empty_masks_are_good(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, number, is_defect in (("train", 1, True), ("train", 2, False), ("test", 3, False), ("test", 4, True)):
+        save_picture(tmp_path / part / f"1000{number}.png", rng)
+        mask = np.zeros((64, 80), np.uint8)
+        mask[:2] = 255 * is_defect
+        Image.fromarray(mask).save(tmp_path / part / f"1000{number}_GT.png")
+    assert "4 pictures, defect, good" in label(tmp_path).stdout
+    dataset = open_dataset("csv", tmp_path)
+    found = {name: {one.id: dict(one.labels) for one in dataset.records(name)} for name in ("train", "test")}
+    assert found == {
+        "train": {"train/10001": {"defect": 1}, "train/10002": {"defect": -1}},
+        "test": {"test/10003": {"defect": -1}, "test/10004": {"defect": 1}},
+    }
+
+
 def test_a_picture_without_a_number_is_named(tmp_path):
     save_picture(tmp_path / "crazing.jpg", np.random.default_rng(0))
     done = label(tmp_path)
