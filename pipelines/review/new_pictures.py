@@ -146,7 +146,7 @@ class NewPictures:
         """
         seen = self.seen(row)
         height, width = seen.size
-        name = f"{self.files[row].name}: {seen.decision}"
+        name = f"{Path(*self.files[row].parts[-2:]).as_posix()}: {seen.decision}"
         known = {"n": row, "version": 0, "picture": name, "width": width, "height": height}
         return {**known, "candidates": seen.boxes, **self._verdict(row, self.classes[index])}
 

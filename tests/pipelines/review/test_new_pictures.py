@@ -17,6 +17,7 @@ from lapsvm.errors import StageError
 
 from ..conftest import write_product
 from .conftest import serving
+from .test_page_in_chromium import SHOWN, after, in_whole
 
 BOX = [10.0, 12.0, 26.0, 28.0]
 
@@ -154,7 +155,7 @@ def test_the_page_says_misses_and_false_alarms(judged, taught):
         assert [one["verdict"] for one in served.json("queue/0")] == [None] * 3
         item = served.json("item/1/2")
         assert (item["width"], item["height"]) == (96, 80)
-        assert item["picture"].startswith("077.png: ")
+        assert item["picture"].startswith("spot/077.png: ")
         assert served.get("picture/2")[0] == 200
 
         def say(row, verdict, index=1, **more):
@@ -195,3 +196,23 @@ def test_a_picture_that_cannot_be_read_is_named(judged, taught):
 def test_a_session_needs_decisions(inspected):
     with pytest.raises(StageError, match="lapsvm threshold --out"):
         NewPictures(RunContext.opened(inspected, "review").run, Predictor.open(inspected), [], copies=False)
+
+
+@pytest.mark.slow
+def test_keys_and_a_drawn_box_teach(browser, started, taught):
+    process, address = started(taught.run, "--pictures", str(taught.new), "--class", "hole")
+    browser.open(address)
+    bar = browser.wait(SHOWN)
+    assert bar.startswith("bar/077.png: ")
+    assert browser.run("return document.querySelector('#class').selectedOptions[0].textContent") == "hole"
+    browser.key(" ")
+    good = after(browser, bar)
+    browser.key("n")
+    spot = after(browser, good)
+    browser.drag(in_whole(browser, 0.2, 0.3), in_whole(browser, 0.6, 0.7))
+    browser.wait("document.querySelector('#said').textContent.startsWith('No picture')")
+    said = [(one.said, [*one.shows]) for one in read_taught(taught.run / "taught.jsonl").values()]
+    shown = [] if bar.endswith(": ok") else [bar.split()[1]]
+    assert said == [("right", shown), ("false alarm", []), ("missed", ["hole"])]
+    assert spot.startswith("spot/077.png: ")
+    process.kill()
