@@ -113,7 +113,7 @@ def test_imported_features_do_not_depend_on_boxes(finished, check_same_bytes, tm
 
 
 def test_broken_annotations_are_told_where_windows_come_from_files(roots, proposals, tmp_path, command):
-    more = ["--data", "voc", "--root", roots[1], "--classes", "six,three", "--proposals", proposals]
+    more = ["--data", "voc", "--root", roots[1], "--classes", "six,three", "--proposals", proposals, *EXTRACTION[-2:]]
     result = command("extract", *more, "--out", tmp_path / "RUN")
     assert result.status == 0
     assert "annotations cannot be compared with the windows: annotation" in " ".join(result.err.split())
