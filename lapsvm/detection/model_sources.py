@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import as_number
+from lapsvm.catalog import Pixels
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.detection.scoring import DETECTION, SEARCHED, scoring_difference, threshold_fits
@@ -17,10 +18,12 @@ from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsErro
 from lapsvm.features import Extractor, recorded_description, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
 from lapsvm.inspection.threshold import FILE, AlarmThreshold
+from lapsvm.objectness.good_pictures import FILE as MEMORY
+from lapsvm.objectness.good_pictures import GoodPictures, good_network
 from lapsvm.settings import FILE as BY_FILE
 from lapsvm.settings import IMPORTED, DetectSettings, NetworkSettings, ProposalSettings, current_names
 from lapsvm.texts.reading import read_toml
-from lapsvm.windows.proposals import WINDOWS_VERSION
+from lapsvm.windows.proposals import WINDOWS_VERSION, reduced
 
 MODEL_SUFFIX = ".safetensors"
 _EXAMPLE = np.array([1.0, 0.0]), np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
@@ -119,6 +122,28 @@ def stored_alarm(
             "threshold again."
         )
     return alarm
+
+
+def seen_by_memory(pixels: Pixels, max_side: int) -> Pixels:
+    """Return a picture as the memory of good pictures sees it: reduced as for an extractor."""
+    return reduced(pixels, max_side)
+
+
+def stored_memory(alarm: AlarmThreshold | None, folder: Path, extractor: Extractor) -> GoodPictures | None:
+    """Return the memory of good pictures of a threshold, None without one; warn if it is not the threshold's."""
+    network = good_network(extractor)
+    if alarm is None or alarm.unlike is None or network is None:
+        return None
+    path = folder / MEMORY
+    try:
+        memory = GoodPictures.load(path, network)
+        if memory.digest == alarm.unlike.memory:
+            return memory
+        reason = f"{path} is of another threshold"
+    except (MissingError, SettingsError) as error:
+        reason = str(error).rstrip(".")
+    _warn(f"of {folder} finds nothing unknown, as {reason}; run lapsvm threshold again.")
+    return None
 
 
 def _warn(sentence: str) -> None:

@@ -21,6 +21,7 @@ from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.inspection.decision import Decision
 from lapsvm.inspection.shown import Shown
+from lapsvm.objectness.good_pictures import GoodPictures, Unlike, parts_of
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.packages import check_package
 from lapsvm.windows.proposals import picture_windows
@@ -50,6 +51,8 @@ class Predictor:
     shown : Shown, optional
         The rule by which boxes are shown, with the stored threshold of ``lapsvm threshold``, if there is one, as its
         `alarm`.
+    good : GoodPictures, optional
+        The memory of good pictures, if the threshold has one: then a decision may be "unknown".
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Predictor:
     seed: int
     detection: Sequence[DetectSettings]
     shown: Shown = field(default_factory=Shown)
+    good: GoodPictures | None = None
 
     def __repr__(self) -> str:
         names = [detector.class_name for detector in self.detectors]
@@ -132,7 +136,8 @@ class Predictor:
         chosen = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
         used = [used_scoring(proposals, chosen, opened, rule) for rule in rules]
         shown = Shown(threshold, model_sources.stored_alarm(loaded, files, used))
-        return cls(detectors, opened, proposals, chosen, rules, shown)
+        good = model_sources.stored_memory(shown.alarm, files[0].parent, opened)
+        return cls(detectors, opened, proposals, chosen, rules, shown, good)
 
     def __call__(self, picture: Picture) -> dict[str, Detected]:
         """Return the boxes of every class in a picture.
@@ -158,7 +163,9 @@ class Predictor:
         return self.scored(picture).detections()
 
     def decision(self, picture: Picture) -> Decision | None:
-        """Decide whether a picture is ok, or which class it shows; None if no threshold is stored with the models.
+        """Decide whether a picture is ok, which class it shows, or that it shows something unknown.
+
+        None if no threshold is stored with the models.
 
         Parameters
         ----------
@@ -219,7 +226,14 @@ class Predictor:
         """Return a picture with the scores of prepared windows."""
         scores = window_scores(prepared, self.detectors, self.extractor)
         rules = self.detection, self.shown, is_plain(pixels), self._picture_scores(prepared)
-        return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules)
+        return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules, self._unlike(pixels))
+
+    def _unlike(self, pixels: Pixels) -> Unlike | None:
+        """Return how unlike good pictures a picture is; None without a memory of these."""
+        if self.good is None:
+            return None
+        parts = parts_of(self.good.network, model_sources.seen_by_memory(pixels, self.windows.max_side))
+        return Unlike(self.good.map(parts), (pixels.shape[0], pixels.shape[1]))
 
     def _picture_scores(self, prepared: PreparedWindows) -> dict[str, float]:
         """Return the scores of the whole picture by the picture models of the alarm.

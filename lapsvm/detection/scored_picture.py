@@ -10,9 +10,10 @@ from lapsvm.arrays import Array, Float64, check_known
 from lapsvm.detection.detector import Detector
 from lapsvm.detection.picture_scores import Detected, detect_windows, ranking_scores
 from lapsvm.detection.score_maps import ScoreMap, score_map
-from lapsvm.inspection.decision import Decision
+from lapsvm.inspection.decision import UNKNOWN, Decision
 from lapsvm.inspection.shown import Shown
 from lapsvm.inspection.threshold import AlarmThreshold
+from lapsvm.objectness.good_pictures import Unlike
 from lapsvm.settings import DetectSettings
 
 
@@ -36,6 +37,8 @@ class ScoredPicture:
         nothing are no evidence, and calibration has seen no such picture.
     picture_scores : mapping of class name to float
         The scores of the whole picture by the picture models of the alarm: the mean of its windows' scores by each.
+    unlike : Unlike, optional
+        How unlike good pictures it is, where the alarm's threshold knows them.
     """
 
     size: tuple[int, int]
@@ -46,6 +49,7 @@ class ScoredPicture:
     shown: Shown = field(default_factory=Shown)
     is_plain: bool = False
     picture_scores: Mapping[str, float] = field(default_factory=dict)
+    unlike: Unlike | None = None
 
     def __repr__(self) -> str:
         names, (height, width) = ", ".join(detector.class_name for detector in self.detectors), self.size
@@ -59,7 +63,12 @@ class ScoredPicture:
 
     def decision(self) -> Decision | None:
         """Decide whether the picture is ok, or which class it shows; None without an alarm's threshold."""
-        return None if self.shown.alarm is None else self.shown.alarm.decide(self._picture_probabilities)
+        if self.shown.alarm is None:
+            return None
+        distance = None if self.unlike is None else self.unlike.distance
+        decided = self.shown.alarm.decide(self._picture_probabilities, distance)
+        is_unknown = self.unlike is not None and decided.class_name == UNKNOWN
+        return replace(decided, box=self.unlike.box) if self.unlike is not None and is_unknown else decided
 
     @property
     def _picture_probabilities(self) -> dict[str, float]:
@@ -95,7 +104,7 @@ class ScoredPicture:
     def best_class(self) -> str:
         """Return the most probable class, one that raises an alarm first; the best-scored one without probabilities."""
         decision = self.decision()
-        if decision is not None and decision.class_name is not None:
+        if decision is not None and decision.class_name not in (None, UNKNOWN):
             return decision.class_name
         bests = self.scores.max(axis=0)
         shares = [self._probabilities(detector, bests[[column]]) for column, detector in enumerate(self.detectors)]
@@ -105,6 +114,8 @@ class ScoredPicture:
     def score_map(self, class_name: str) -> ScoreMap:
         """Return the score map of a class, of the scores by which detection ranks windows, smoothed and demoted.
 
+        That of "unknown" has the distances to good pictures, as distance / (distance + least one of an alarm).
+
         Raises
         ------
         OptionError
@@ -112,6 +123,8 @@ class ScoredPicture:
         InputError
             As `lapsvm.detection.score_map`.
         """
+        if class_name == UNKNOWN and self.unlike is not None:
+            return self._unlike_map(self.unlike)
         names = [detector.class_name for detector in self.detectors]
         check_known(f"class {class_name!r}", class_name, names)
         column = names.index(class_name)
@@ -119,6 +132,11 @@ class ScoredPicture:
         calibration = self.detectors[column].calibration
         scored = score_map(self.boxes, scores, self.size, calibration)
         return replace(scored, values=np.zeros_like(scored.values)) if self.is_plain and calibration else scored
+
+    def _unlike_map(self, unlike: Unlike) -> ScoreMap:
+        least = 0.0 if self.shown.alarm is None or self.shown.alarm.unlike is None else self.shown.alarm.unlike.distance
+        values = unlike.values
+        return ScoreMap(values / np.maximum(values + np.float32(least), np.finfo(np.float32).tiny), True)
 
     def _probabilities(self, detector: Detector, scores: Float64) -> Float64 | None:
         """Return the probability of each score by a detector's calibration, if it has one."""

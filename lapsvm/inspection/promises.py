@@ -23,7 +23,7 @@ import numpy as np
 from lapsvm.arrays import as_number
 from lapsvm.errors import InputError
 
-_ROUNDING = 1e-9  # 0.05 of 20 pictures is 1
+ROUNDING = 1e-9  # 0.05 of 20 pictures is 1
 _TOLERANCE = 1e-12
 
 
@@ -55,12 +55,12 @@ class Promise:
     def budget(self, count: int, in_groups: bool = False) -> float:
         """Return how many of `count` pictures, or groups by their parts, may have the threshold; below 0: too few."""
         if self.confidence is None:
-            return self.share * (count + 1) - 1 + _ROUNDING
+            return self.share * (count + 1) - 1 + ROUNDING
         from scipy.special import bdtr
 
         risks = bdtr(np.arange(count + 1), count, self.share) * ([1.0] + [math.e if in_groups else 1.0] * count)
         within = risks <= 1 - self.confidence + _TOLERANCE
-        return float(np.argmin(within)) - 1 + _ROUNDING  # `risks` rises up to n, where it is 1 or more
+        return float(np.argmin(within)) - 1 + ROUNDING  # `risks` rises up to n, where it is 1 or more
 
     def check(self, count: int, in_groups: bool) -> None:
         """Raise InputError if the pictures, or groups of them, are too few to promise a share."""
@@ -77,8 +77,8 @@ class Promise:
     def needed(self) -> int:
         """The least number of pictures, or of groups."""
         if self.confidence is None:
-            return math.ceil(1 / self.share - _ROUNDING) - 1
-        return math.ceil(math.log1p(-self.confidence) / math.log1p(-self.share) - _ROUNDING)
+            return math.ceil(1 / self.share - ROUNDING) - 1
+        return math.ceil(math.log1p(-self.confidence) / math.log1p(-self.share) - ROUNDING)
 
     def sentence(self, in_groups: bool = False) -> str:
         """Return the promise, which of the two it is, and of what; terminal, page and files say it by this sentence."""
@@ -110,5 +110,5 @@ def least_share(count: int, confidence: float | None = None) -> float:
     """
     digits = 10.0 ** (2 + len(str(count + 1)))
     if confidence is None:
-        return math.ceil(digits / (count + 1) - _ROUNDING) / digits
+        return math.ceil(digits / (count + 1) - ROUNDING) / digits
     return math.ceil(-digits * math.expm1(math.log1p(-confidence) / count)) / digits

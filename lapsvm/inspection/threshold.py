@@ -8,27 +8,53 @@ taken to be like these.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import as_floats, as_groups, as_number
+from lapsvm.arrays import Float64, as_floats, as_groups, as_number, check_same_length
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.files import NOT_PARSED
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.calibration import Calibration
-from lapsvm.inspection.decision import OK, Decision
-from lapsvm.inspection.promises import Promise
+from lapsvm.inspection.decision import OK, UNKNOWN, Decision
+from lapsvm.inspection.promises import ROUNDING, Promise
 from lapsvm.inspection.threshold_file import FORMAT, VERSION, read_threshold, signed
 from lapsvm.inspection.whole_pictures import PictureModel
 
 FILE = "threshold.json"
 """The name of the file, beside those of the models."""
+UNKNOWN_PART = 3.0
+"""How many good pictures may be unknown for each one that may be of a known class, in a promise on average."""
 _RATES = ("held_out", "tested")  # attributes of `AlarmThreshold`
+
+
+@dataclass(frozen=True)
+class UnlikeGood:
+    """When a picture that shows no known class is unlike good ones.
+
+    Attributes
+    ----------
+    distance : float
+        The least distance of an alarm (`lapsvm.objectness.good_pictures`).
+    memory : str
+        The hash of the memory of good pictures.
+    """
+
+    distance: float
+    memory: str
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return it from the entry of the threshold's file."""
+        distance = as_number("distance", content["distance"])
+        if not 0 <= distance < math.inf:
+            raise ValueError(f"unknown must have a distance, got {distance}")
+        return cls(distance, str(content["memory"]))
 
 
 @dataclass(frozen=True)
@@ -53,6 +79,8 @@ class AlarmThreshold:
     scoring : mapping, optional
         The other inputs of the scores (`lapsvm.detection.scoring`). None, as in files of versions 1 and 2: those that
         the models record.
+    unlike : UnlikeGood, optional
+        When a picture is unlike good ones; without it pictures are of known classes, or ok.
     """
 
     probability: float
@@ -63,6 +91,7 @@ class AlarmThreshold:
     pictures: Mapping[str, PictureModel] = field(default_factory=dict)
     confidence: float | None = None
     scoring: Mapping[str, Any] | None = None
+    unlike: UnlikeGood | None = None
 
     @property
     def promise(self) -> str:
@@ -71,11 +100,14 @@ class AlarmThreshold:
         in_groups = good is not None and good.independent is not None
         return Promise(self.max_false_alarms, self.confidence).sentence(in_groups)
 
-    def decide(self, probabilities: Mapping[str, float]) -> Decision:
-        """Decide on a picture by the probability of each class in it; without any class it is ok."""
+    def decide(self, probabilities: Mapping[str, float], distance: float | None = None) -> Decision:
+        """Decide on a picture by the probability of each class in it, and by its distance to good ones."""
         name = max(probabilities, key=lambda name: probabilities[name], default=None)
         probability = 0.0 if name is None else probabilities[name]
-        return Decision(name if probability >= self.probability else None, probability)
+        if probability >= self.probability:
+            return Decision(name, probability)
+        is_unknown = self.unlike is not None and distance is not None and distance >= self.unlike.distance
+        return Decision(UNKNOWN if is_unknown else None, probability)
 
     def as_text(self, calibrations: Mapping[str, Calibration | None]) -> str:
         """Return the content of the file; the calibrations of classes add the score of each class at the threshold."""
@@ -93,7 +125,7 @@ class AlarmThreshold:
             "models": dict(self.models), **rates, "classes": scores, "level": LEVEL, "scoring": self.scoring,
             "pictures": pictures,
         }  # fmt: skip
-        return signed(content)
+        return signed(content | ({} if self.unlike is None else {UNKNOWN: asdict(self.unlike)}))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -129,7 +161,8 @@ class AlarmThreshold:
         scoring = content["scoring"] if version == VERSION else None
         if not isinstance(scoring, Mapping | None):
             raise ValueError(f"it must say what decided the scores, got {scoring!r}")
-        return cls(probability, promise.share, models, held_out, tested, pictures, promise.confidence, scoring)
+        unlike = UnlikeGood.from_json(content[UNKNOWN]) if UNKNOWN in content else None
+        return cls(probability, promise.share, models, held_out, tested, pictures, promise.confidence, scoring, unlike)
 
 
 def choose_threshold(
@@ -169,7 +202,82 @@ def choose_threshold(
     group, sizes = as_groups(groups, len(values))
     in_groups = len(sizes) < len(values)
     promise.check(len(sizes), in_groups)
+    reach = _reach(values, 1 / sizes[group])
+    return _above(values, reach, promise.budget(len(sizes), in_groups))
+
+
+def choose_two_thresholds(
+    probabilities: ArrayLike, distances: ArrayLike, promise: Promise, groups: ArrayLike | None = None
+) -> tuple[float, float] | None:
+    """Return the least probability and the least distance of an alarm that keep a promise together.
+
+    On average: n good pictures and a new one stand in two orders. A picture's rank is that by distance, or three times
+    that by probability if this is better: known classes need less of the share than what is unknown. These ranks are as
+    likely for the new picture as for the others, so both thresholds go down as long as the pictures of such ranks keep
+    the promise. With a confidence each threshold keeps one for half of the share, missed with half of the probability
+    (C. E. Bonferroni).
+
+    Parameters
+    ----------
+    probabilities, distances : array-like of shape (n,)
+        Of held-out pictures without a class.
+    promise : Promise
+    groups : array-like of shape (n,) of int, optional
+
+    Returns
+    -------
+    tuple of two floats, or None
+        None where pictures, or groups of them, are too few for two.
+    """
+    pair = as_floats("probabilities", probabilities, 1), as_floats("distances", distances, 1)
+    check_same_length("probabilities", pair[0], "distances", pair[1])
+    group, sizes = as_groups(groups, len(pair[0]))
+    parts, in_groups = 1 / sizes[group], len(sizes) < len(pair[0])
+    reaches = [_reach(values, parts) for values in pair]
+    if promise.confidence is None:
+        depth = _joint_depth(reaches, parts, promise.budget(len(sizes), in_groups))
+        depths = _known_depth(depth), depth
+    else:
+        depth = Promise(promise.share / 2, (1 + promise.confidence) / 2).budget(len(sizes), in_groups)
+        depths = depth, depth
+    if depth < 0:
+        return None
+    probability, distance = (_above(*order) for order in zip(pair, reaches, depths, strict=True))
+    return probability, distance
+
+
+def _known_depth(depth: float) -> float:
+    """Return how many pictures may lie above the probability where `depth` may lie above the distance."""
+    return max(0.0, (depth + 1) / UNKNOWN_PART - 1)
+
+
+def _joint_depth(reaches: Sequence[Float64], parts: Float64, budget: float) -> float:
+    """Return how many pictures, by their parts, may lie above the distance; -1 if any are too many.
+
+    Where the new picture has the last rank of an alarm by one order, as many others as the threshold lets through have
+    a better one by this order, and one more by the other order.
+    """
+    known, unlike = reaches
+
+    def count(depth: float) -> float:
+        least = _known_depth(depth)
+        either = (known <= least) | (unlike <= depth + 1), (known <= least + 1) | (unlike <= depth)
+        return max(float(parts[rows].sum()) for rows in either)
+
+    depths = np.unique(np.concatenate([[0.0], known, unlike]))
+    kept = [depth for depth in (depths[depths <= budget] + ROUNDING).tolist() if count(depth) <= budget]
+    return max(kept, default=-1.0)
+
+
+def _reach(values: Float64, parts: Float64) -> Float64:
+    """Return the parts of a picture and of all pictures before it, from the highest value on."""
     order = np.argsort(values)[::-1]
-    counted = np.cumsum(1 / sizes[group[order]])
-    beyond = int(np.searchsorted(counted, promise.budget(len(sizes), in_groups), side="right"))
-    return float(np.nextafter(values[order[min(beyond, len(order) - 1)]], np.inf))
+    reach = np.empty(len(values))
+    reach[order] = np.cumsum(parts[order])
+    return reach
+
+
+def _above(values: Float64, reach: Float64, depth: float) -> float:
+    """Return a number just above the highest value that lies deeper than `depth`, or above the least one."""
+    deeper = values[reach > depth]
+    return float(np.nextafter(deeper.max() if len(deeper) else values.min(), np.inf))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float32, Float64, check_count, check_finite
 from lapsvm.blas import one_blas_thread
@@ -206,15 +207,15 @@ class NormalMap:
         return picture_regions(self.map(pixels), pixels.shape[:2])
 
 
-def distances(feature_map: Float32, patches: Float32, excluded: slice = slice(0)) -> Float32:
+def distances(feature_map: Float32, patches: Float32, excluded: slice | NDArray[np.bool_] = slice(0)) -> Float32:
     """Return the distance of each cell of a map to the nearest of some vectors.
 
     Parameters
     ----------
     feature_map : ndarray of shape (channels, rows, columns), float32
     patches : ndarray of shape (n, channels), float32
-    excluded : slice, default none
-        Of the vectors that are no neighbours.
+    excluded : slice or ndarray of bool, default none
+        The vectors that are no neighbours.
 
     Returns
     -------

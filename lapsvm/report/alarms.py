@@ -70,6 +70,8 @@ def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
     A last sentence names the classes for which whole pictures count, because other figures are of best boxes alone.
     """
     rule = f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. {alarm.promise}"
+    if alarm.unlike is not None:
+        rule += " One that shows no known class is unknown if it is that unlike good pictures; the promise is of both."
     shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
     counts = [f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of]
     note = (

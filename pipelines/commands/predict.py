@@ -104,6 +104,7 @@ def predict(options: dict[str, Any]) -> Outcome:
     if alarm is not None:
         ok = sum(result.decision is not None and result.decision.is_ok for result in results)
         rule = f"no class has a probability of at least {alarm.probability:.3g}"
+        rule += "" if predictor.good is None else ", and they are like good pictures"
         reporter.say(f"{ok:,} of {len(results):,} pictures are ok: {rule}")
     if draw is not None:
         reporter.say(_drawing_summary(results, predictor, draw, maps))
@@ -174,7 +175,7 @@ def _predict_picture(
     """Return the result for one picture; the reason why it cannot be read if `skip_bad` is set."""
     from lapsvm.catalog import read_picture
 
-    from .drawing.boxes import drawn_boxes
+    from .drawing.boxes import drawn_boxes, unknown_boxes
 
     try:
         picture = read_picture(path)
@@ -193,11 +194,11 @@ def _predict_picture(
     detected, decision = scored.detections(), scored.decision()
     n_drawn, not_drawn = 0, ""
     if drawing is not None:
-        boxes = drawn_boxes(detected, predictor.shown.least)
+        boxes = drawn_boxes(detected, predictor.shown.least) + unknown_boxes(decision)
         not_drawn = _not_drawn(drawing, pixels, boxes, scored, standing_out)
         n_drawn = 0 if not_drawn else len(boxes)
     height, width = pixels.shape[:2]
-    decided = {} if decision is None else {"verdict": decision.name, "probability": decision.probability}
+    decided = {} if decision is None else decision.as_json()
     entries = chain.from_iterable(_entries(name, of_class) for name, of_class in detected.items())
     best_first = sorted(entries, key=lambda entry: -entry["score"])
     entry = {"image": str(path), "width": width, "height": height, **warning, **decided, "detections": best_first}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lapsvm.inspection.threshold import AlarmThreshold
 
     from ..inspection.probabilities import PictureProbabilities
+    from ..inspection.unknown import LearnedGood
     from ..run.folder import RunFolder
 
     BySet = Mapping[str, Mapping[str, Row]]  # rule of the decision -> set -> measure -> figure
@@ -49,6 +50,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
 
     from ..context import RunContext
     from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
+    from ..inspection.unknown import learn_good_pictures
     from ..inspection.whole_pictures import HELD_OUT, PictureRules, learn_whole_pictures
     from ..run.groups import n_groups
     from ..stages.registry import run_stage
@@ -68,9 +70,12 @@ def threshold(options: dict[str, Any]) -> Outcome:
         before = _last(run)
         promise = _promise(options, before)
         alarm = _chosen(sets, groups, promise, detectors)
+        learned = learn_good_pictures(stored, sets, groups, promise, context.open_extractor(), context.reporter)
+        if learned is not None:
+            alarm = _beside_unknown(alarm, sets, groups, learned)
         alarm = replace(alarm, pictures=rules.stored(run))
         text = alarm.as_text({name: detector.calibration for name, detector in detectors.items()})
-        run.write(run.threshold_file, text)
+        _store(run, text, learned)
     figures = {rule: _any_class(of_rule, groups, stored.settings.seed) for rule, of_rule in compared.items()}
     if not context.reporter.quiet:
         _print(alarm, n_groups(groups[HELD_OUT], sets[HELD_OUT].is_ok))
@@ -171,6 +176,36 @@ def _chosen(
         probability, promise.share, hashes, rates[HELD_OUT], rates.get(TESTED, {}), confidence=promise.confidence,
         scoring=scoring,
     )  # fmt: skip
+
+
+def _beside_unknown(
+    alarm: "AlarmThreshold",
+    sets: "Mapping[str, PictureProbabilities]",
+    groups: "Mapping[str, Index]",
+    learned: "LearnedGood",
+) -> "AlarmThreshold":
+    """Return the threshold of known classes beside that of what is unknown, with the alarm rates of both."""
+    from lapsvm.inspection.threshold import UnlikeGood
+
+    from ..inspection.whole_pictures import HELD_OUT, TESTED
+
+    measured = {key: replace(pictures, distances=learned.distances[key]) for key, pictures in sets.items()}
+    limits = learned.probability, learned.distance
+    rates = {key: pictures.alarm_rates(limits[0], groups[key], limits[1]) for key, pictures in measured.items()}
+    return replace(
+        alarm, probability=limits[0], unlike=UnlikeGood(limits[1], learned.memory.digest), held_out=rates[HELD_OUT],
+        tested=rates.get(TESTED, {}),
+    )  # fmt: skip
+
+
+def _store(run: "RunFolder", text: str, learned: "LearnedGood | None") -> None:
+    """Write the threshold, and the memory of good pictures that belongs to it."""
+    if learned is None:
+        run.remove([path for path in [run.good_pictures] if path.is_file()])
+    else:
+        run.files.claim([run.good_pictures])
+        learned.memory.save(run.good_pictures)
+    run.write(run.threshold_file, text)
 
 
 def _print(alarm: "AlarmThreshold", n_groups: int) -> None:

@@ -1,5 +1,6 @@
 """The probabilities of pictures beside their labels: figures of all classes as one, and alarm rates."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -29,12 +30,15 @@ class PictureProbabilities:
     shown : (n, k) int8
         Labels: 1, -1, or 0 where it is not known.
     ids : tuple of n str
+    distances : (n,) float64, optional
+        To good pictures.
     """
 
     classes: tuple[str, ...]
     probabilities: Float64
     shown: NDArray[np.int8]
     ids: tuple[str, ...]
+    distances: Float64 | None = None
 
     @classmethod
     def joined(
@@ -89,12 +93,14 @@ class PictureProbabilities:
             return None
         return MeasuredClass(ranking=Ranking(self.ids, self.best, labels), has_none=True)
 
-    def alarm_rates(self, probability: float, groups: Index) -> dict[str, AlarmRate]:
-        """Return the alarm rates at a threshold of pictures in groups (n,): false ones under "ok", hits by class.
+    def alarm_rates(self, probability: float, groups: Index, distance: float = math.inf) -> dict[str, AlarmRate]:
+        """Return the alarm rates at thresholds of pictures in groups (n,): false ones under "ok", hits by class.
 
         Among good pictures each group counts the same, as in the promise.
         """
         alarms = self.best >= probability
+        if self.distances is not None:
+            alarms |= self.distances >= distance
         kinds = {OK: self.is_ok, **{name: self.shown[:, row] == 1 for row, name in enumerate(self.classes)}}
         return {
             name: AlarmRate.among(alarms[rows], groups[rows], by_picture=name != OK) for name, rows in kinds.items()

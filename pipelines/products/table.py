@@ -14,6 +14,7 @@ from lapsvm.errors import DataError, LapsvmError
 from lapsvm.features import load_projection, read_shard
 from lapsvm.files import read_regular
 from lapsvm.inspection.threshold import AlarmThreshold
+from lapsvm.objectness.good_pictures import read_good_pictures
 from lapsvm.objectness.normal import read_normal_map
 
 from ..run.checked_files import file_hash, read_checked, read_json
@@ -167,6 +168,11 @@ KINDS = (
         AlarmThreshold.load, True,
         advice="lapsvm threshold --out {out} makes {path} again, by the same --max-false-alarms; without it pictures "
         "get no verdict",
+    ),
+    Kind(
+        "models/good-pictures.memory", "`threshold`",
+        "[what good pictures have](objectness.md#the-memory-of-good-pictures)", read_good_pictures, True,
+        advice="lapsvm threshold --out {out} makes {path} again; without it no picture is unknown",
     ),
     Kind("first/<class>.safetensors", "`refine`", "the models before refinement", Detector.load, True, "train"),
     Kind(

@@ -17,6 +17,7 @@ from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
 from lapsvm.files import write_atomically
 from lapsvm.inspection.threshold import FILE as THRESHOLD
+from lapsvm.objectness.good_pictures import FILE as MEMORY
 from lapsvm.texts.reading import read_toml
 
 from ..settings.settings import Settings
@@ -60,6 +61,7 @@ class RunFolder:
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
         self.threshold_file = self.models / THRESHOLD
+        self.good_pictures = self.models / MEMORY
         self.first_models = self.path / "first"
         self.held_out_scores = self.path / "heldout"
         self.models_of_folds = self.path / "folds"

@@ -13,6 +13,7 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels
 from lapsvm.detection.picture_scores import Detected
 from lapsvm.files import make_folder, write_atomically
+from lapsvm.inspection.decision import Decision
 
 Rectangle = tuple[int, int, int, int]
 SOFTWARE = ("Software", "lapsvm predict")
@@ -164,6 +165,13 @@ def drawn_boxes(detected: Mapping[str, Detected], least: float) -> list[DrawnBox
                 box = of_class.boxes[index].tolist()
                 drawn.append(DrawnBox(box, shown, _value(of_class, index), number, strength))
     return sorted(drawn, key=lambda box: -box.strength)
+
+
+def unknown_boxes(decision: Decision | None) -> list[DrawnBox]:
+    """Return the box of what is unknown in a picture, as a list; an empty one for other decisions."""
+    if decision is None or decision.box is None:
+        return []
+    return [DrawnBox(decision.box, decision.name, "", len(COLOURS) - 1, 1.0)]
 
 
 def _strengths(detections: Detected, least: float, best: float) -> Array:

@@ -10,6 +10,7 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels
 from lapsvm.detection import ScoredPicture
 from lapsvm.detection.map_colours import PICTURE_SHARE, map_colours, map_levels
+from lapsvm.inspection.decision import UNKNOWN
 
 from .boxes import LabelStyle, shown_name, write_drawing
 
@@ -18,10 +19,14 @@ _GREY, _WHITE = (24, 24, 24), (255, 255, 255)
 
 
 def draw_best_class(pixels: Pixels, scored: ScoredPicture, path: Path) -> None:
-    """Write a PNG of a picture in the colours of the score map of its best class.
+    """Write a PNG of a picture in the colours of the score map of its best class, or of what is unknown.
 
     A probability has the same colour in all pictures. Scores have no such scale: they take all colours in each one.
     """
+    decision = scored.decision()
+    if decision is not None and decision.class_name == UNKNOWN:
+        draw_heatmap(pixels, scored.score_map(UNKNOWN).values, "unlike good pictures", path)
+        return
     name = scored.best_class()
     number = [detector.class_name for detector in scored.detectors].index(name) + 1
     score_map = scored.score_map(name)

@@ -22,6 +22,7 @@ ELSEWHERE = {  # command -> the test that calls it
        for name in ("everything", "layerwise", "supervised", "thesis", "toppush", "training")},
     "passes/ten_million.py": "pipelines/research/test_papers.py",
     "deep/frozen_features.py": "nn/test_frozen_features.py",
+    "defects/kinds_left_out.py": "pipelines/commands/test_unknown.py",
     "defects/how_far.py": "pipelines/research/test_defects.py",
     "protocols/characters.py": "pipelines/research/test_protocols.py",
     "protocols/learners.py": "pipelines/research/test_protocols.py",

@@ -1,0 +1,123 @@
+"""How unlike good pictures the pictures of a run are: the memory of good ones, and the distances of held-out ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lapsvm.arrays import Float32, Float64, Index
+from lapsvm.catalog import ImageRecord
+from lapsvm.detection.model_sources import seen_by_memory
+from lapsvm.errors import ImageError, MissingError
+from lapsvm.features import Extractor, PooledNetwork
+from lapsvm.inspection.decision import UNKNOWN
+from lapsvm.inspection.promises import Promise
+from lapsvm.inspection.threshold import choose_two_thresholds
+from lapsvm.objectness.good_pictures import LEAST_PICTURES, GoodPictures, distance_of, good_network, parts_of
+
+from ..context import StoredRun
+from ..run.progress import Reporter
+from .probabilities import PictureProbabilities
+from .whole_pictures import HELD_OUT, TESTED
+
+_OFF = "threshold: pictures are of known classes or ok, never unknown: "
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedGood:
+    """The memory of a run's good pictures, the distances of pictures of its sets, and the two thresholds.
+
+    Attributes
+    ----------
+    memory : GoodPictures
+    distances : mapping of set to ndarray of shape (n,)
+    probability, distance : float
+    """
+
+    memory: GoodPictures
+    distances: Mapping[str, Float64]
+    probability: float
+    distance: float
+
+
+def learn_good_pictures(
+    stored: StoredRun,
+    sets: Mapping[str, PictureProbabilities],
+    groups: Mapping[str, Index],
+    promise: Promise,
+    extractor: Extractor,
+    reporter: Reporter,
+) -> LearnedGood | None:
+    """Return the memory of the good held-out pictures with its threshold; None, and a line says why, without one.
+
+    Parameters
+    ----------
+    stored : StoredRun
+    sets : mapping of str to PictureProbabilities
+        Of held-out training pictures, and of the test set.
+    groups : mapping of str to ndarray of shape (n,)
+        The groups of the pictures of each.
+    promise : Promise
+    extractor : Extractor
+    reporter : Reporter
+    """
+    held_out, network = sets[HELD_OUT], good_network(extractor)
+    if reason := _missing(stored, held_out, network):
+        reporter.say(_OFF + reason)
+        return None
+    if network is None or not _can_promise(held_out, groups[HELD_OUT], promise):
+        of = int(held_out.is_ok.sum())
+        reporter.say(f"{_OFF}{of:,} good pictures, in their groups, are too few for two thresholds with this promise.")
+        return None
+    try:
+        parts = {name: list(_parts(stored, name, of.ids, network, reporter)) for name, of in sets.items()}
+    except (ImageError, MissingError) as error:
+        reporter.say(_OFF + str(error))
+        return None
+    memory, distances = _distances(held_out, groups[HELD_OUT], parts, network)
+    good = held_out.is_ok
+    chosen = choose_two_thresholds(held_out.best[good], distances[HELD_OUT][good], promise, groups[HELD_OUT][good])
+    return None if chosen is None else LearnedGood(memory, distances, *chosen)
+
+
+def _missing(stored: StoredRun, held_out: PictureProbabilities, network: PooledNetwork | None) -> str:
+    """Return why a run has no memory of good pictures, "" if it can have one."""
+    if network is None:
+        return "the run has no features of a network."
+    if UNKNOWN in stored.data.classes:
+        return f"a class is called {UNKNOWN!r}."
+    count = int(held_out.is_ok.sum())
+    return f"that needs {LEAST_PICTURES} good pictures, got {count}." if count < LEAST_PICTURES else ""
+
+
+def _can_promise(held_out: PictureProbabilities, groups: Index, promise: Promise) -> bool:
+    """Return whether the good pictures are enough for two thresholds, whatever their distances."""
+    good = held_out.is_ok
+    return choose_two_thresholds(held_out.best[good], held_out.best[good], promise, groups[good]) is not None
+
+
+def _parts(
+    stored: StoredRun, key: str, ids: Sequence[str], network: PooledNetwork, reporter: Reporter
+) -> Iterator[Float32]:
+    """Yield the parts of pictures of a set."""
+    data = stored.settings.data
+    name = {HELD_OUT: data.train_set, TESTED: data.test_set}[key]
+    records: dict[str, ImageRecord] = {record.id: record for record in stored.data.records[name]}
+    with reporter.bar(f"compare {name} with good pictures", len(ids), "pictures") as bar:
+        for image_id in ids:
+            yield parts_of(network, seen_by_memory(records[image_id].pixels(), stored.settings.windows.max_side))
+            bar.step()
+
+
+def _distances(
+    held_out: PictureProbabilities, groups: Index, parts: Mapping[str, Sequence[Float32]], network: PooledNetwork
+) -> tuple[GoodPictures, dict[str, Float64]]:
+    """Return the memory, and the distances of pictures, of held-out ones without parts of their own group."""
+    good = np.flatnonzero(held_out.is_ok).tolist()
+    memory = GoodPictures.fit(network, [parts[HELD_OUT][row] for row in good], groups[good].tolist())
+    distances = {}
+    for key, of_set in parts.items():
+        own = groups.tolist() if key == HELD_OUT else [None] * len(of_set)
+        pairs = zip(of_set, own, strict=True)
+        distances[key] = np.array([distance_of(memory.map(one, group)) for one, group in pairs])
+    return memory, distances

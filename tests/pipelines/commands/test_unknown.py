@@ -1,0 +1,145 @@
+"""What no class knows and no good picture has is called unknown: by command, prediction in Python, JSON and page."""
+
+import importlib
+import json
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.commands.verbs import main
+from PIL import Image
+
+from lapsvm.detection import AlarmThreshold, Predictor
+from lapsvm.inspection.decision import UNKNOWN
+
+from ...twins.networks import cells, onnx_network
+from ..conftest import BENCHMARKS, write_product
+
+FEW = ("--recipe", "plain", "--windows", "grid", "--max-windows", "100", "--C", "10", "--folds", "3")
+SHARE = 0.1
+RAMP = slice(24, 56), slice(48, 80)
+"""Where the pictures of a new kind are as bright as good ones, and change."""
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """The text of an extractor whose map of stride 16 has means of squares, and means of changes along both sides."""
+    pytest.importorskip("onnxruntime")
+    plain, ramp = np.ones((1, 3)) / 3, np.linspace(-1, 1, 16)
+    kernels = [np.ones((16, 16)), np.tile(ramp, (16, 1)), np.tile(ramp[:, None], (1, 16))]
+    kernel = np.concatenate([cells(plain, 16) * one.astype(np.float32) for one in kernels])
+    path = tmp_path_factory.mktemp("networks") / "changes.onnx"
+    nodes = [("Conv", "x kernel", "map", {"strides": [16, 16]})]
+    path.write_bytes(onnx_network(nodes, {"x": [1, 3, "h", "w"]}, {"map": [1, 3, "r", "c"]}, {"kernel": kernel}))
+    return f"onnx:{path}?size=96&norm=none"
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data") / "product"
+    for folder, count in (("train/good", 40), ("test/good", 12), ("test/spot", 12), ("new/spot", 3)):
+        for number in range(count):
+            write_product(root, folder, number)
+    (root / "new/ramp").mkdir()
+    for number in range(3):
+        pixels = np.asarray(Image.open(root / f"test/good/{number:03}.png")).astype(float)
+        pixels[RAMP] += np.tile(np.linspace(-90, 90, 16), (32, 2))
+        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(root / f"new/ramp/{number:03}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def made(product, network, tmp_path_factory):
+    """The folder of a run that knows spots, and has a threshold."""
+    run = tmp_path_factory.mktemp("runs") / "RUN"
+    for arguments in (
+        ("run", "--data", "mvtec", "--root", product, "--out", run, "--extractor", network, *FEW, "--quiet"),
+        ("threshold", "--out", run, "--max-false-alarms", SHARE, "--quiet"),
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main([*map(str, arguments)])
+        assert exit_.value.code == 0
+    return run
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "RUN")
+
+
+def test_new_kinds_are_unknown_and_known_ones_keep_their_name(made, product, command, tmp_path):
+    drawn = tmp_path / "drawn"
+    found = command("predict", "--model", made, product / "new", "--draw", drawn, "--heatmap")
+    entries = {entry["image"][len(str(product)) + 5 :]: entry for entry in json.loads(found.out)}
+    predictor = Predictor.open(made)
+    for name, entry in entries.items():
+        decision = predictor.decision(product / "new" / name)
+        assert decision.as_json() == {key: entry[key] for key in ("verdict", "probability", UNKNOWN) if key in entry}
+        assert entry["verdict"] == ("spot" if name.startswith("spot") else UNKNOWN), name
+    x1, y1, x2, y2 = entries["ramp/000.png"][UNKNOWN]["box"]
+    assert x1 < 80 and x2 > 48 and y1 < 56 and y2 > 24  # noqa: PT018
+    values = predictor.scored(product / "new/ramp/000.png").score_map(UNKNOWN).values
+    assert values.shape == (80, 96)
+    assert values[RAMP].mean() > 1.2 * values[:, :32].mean()
+    assert values.max() > 0.5
+    assert "unknown at" in found.err
+    assert (drawn / "ramp/000.heatmap.png").is_file()
+
+
+def test_the_promise_is_of_both_together(made, product):
+    alarm = AlarmThreshold.load(made / "models/threshold.json")
+    assert alarm.held_out["ok"].alarms <= SHARE * (alarm.held_out["ok"].of + 1) - 1
+    assert alarm.unlike is not None
+    predictor = Predictor.open(made)
+    good = [predictor.decision(path) for path in sorted((product / "test/good").iterdir())]
+    assert sum(not one.is_ok for one in good) == alarm.tested["ok"].alarms
+
+
+def test_the_study_of_kinds_left_out_asks_for_them(network, tmp_path, monkeypatch, capsys):
+    for folder, count in (("train/good", 50), ("test/good", 8), ("test/spot", 20), ("test/bar", 20)):
+        for number in range(count):
+            write_product(tmp_path / "data", folder, number)
+    monkeypatch.syspath_prepend(BENCHMARKS / "defects")
+    study = importlib.import_module("kinds_left_out")
+    data = ("--root", str(tmp_path / "data"), "--data", "mvtec", "--known", "spot")
+    with pytest.raises(SystemExit) as exit_:
+        study.main([str(tmp_path / "OUT"), *data, "--options", shlex.join(["--extractor", network, *FEW])])
+    assert exit_.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = {line.split("|")[2].strip(): line.split("|")[3].strip() for line in lines if line.startswith("| spot")}
+    assert {*table} == {"good", "spot", "bar", "all left out"}
+    assert table["bar"] == table["all left out"]
+    assert " of 20 (" in table["bar"]
+
+
+def test_few_good_pictures_know_nothing_unknown(run, command):
+    result = command("threshold", "--out", run, "--max-false-alarms", 0.03)
+    assert result.status == 0
+    said = " ".join(result.err.split())
+    assert "never unknown: " in said
+    assert "good pictures, in their groups, are too few for two thresholds with this promise" in said
+    assert not (run / "models/good-pictures.memory").exists()
+    assert AlarmThreshold.load(run / "models/threshold.json").unlike is None
+
+
+@pytest.mark.parametrize("change", ["gone", "other"])
+def test_without_its_memory_nothing_is_unknown_and_a_line_says_so(run, product, command, change):
+    path = run / "models/good-pictures.memory"
+    if change == "gone":
+        path.unlink()
+    else:
+        memory = Predictor.open(run).good
+        type(memory)(memory.network, memory.looks[1:], memory.differences[1:], memory.centre).save(path)
+    found = command("predict", "--model", run, product / "new/ramp")
+    assert {entry["verdict"] for entry in json.loads(found.out)} <= {"ok", "spot"}
+    assert "finds nothing unknown, as" in " ".join(found.err.split())
+
+
+def test_the_page_and_the_file_say_it(run, command):
+    command("report", "--out", run)
+    page = (run / "page/index.html").read_text()
+    assert "is unknown if it is that unlike good pictures" in page
+    content = json.loads((run / "models/threshold.json").read_text())
+    assert set(content[UNKNOWN]) == {"distance", "memory"}
+    assert command("verify", "--out", run).status == 0
