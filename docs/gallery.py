@@ -42,7 +42,7 @@ class Run:
 
 def _drawn(name: str, sentence: str, script: str, count: int, part: str = "", *more: str) -> Run:
     """Return a run on a set that a script of the benchmarks draws in the layout of VOC."""
-    draw = (f"benchmarks/recipes/{script}.py", "{folder}", "--pictures", str(count))
+    draw = (f"benchmarks/recipes/{script}.py", "{folder}", "--pictures", str(count), "--size", "480", "360")
     return Run(name, sentence, draw, ("--data", "voc", "--root", f"{{folder}}{part}", *more))
 
 
@@ -50,7 +50,7 @@ RUNS = (
     Run(
         "product",
         "Metal plates, good, scratched, stained or chipped: good and defective products with masks",
-        ("examples/draw_product.py", "{folder}", "{folder}-new", "--defects", "16"),
+        ("examples/draw_product.py", "{folder}", "{folder}-new", "--defects", "12"),
         ("--data", "mvtec", "--root", "{folder}"),
     ),
     Run(
@@ -59,10 +59,10 @@ RUNS = (
         (),
         ("--data", "digits", "--root", "{folder}", "--extractor", "hog", "--C", "10"),
     ),
-    _drawn("defects", "Small defects of several kinds on textured surfaces", "drawn_defects", 60),
-    _drawn("kinds", "Tokens in scenes, of kinds that differ in little", "drawn_kinds", 60),
-    _drawn("lines", "Thin lines, as cracks and wires", "drawn_small", 60, "/lines"),
-    _drawn("many", "Many small things of a kind, as cells", "drawn_small", 60, "/many"),
+    _drawn("defects", "Small defects of several kinds on textured surfaces", "drawn_defects", 40),
+    _drawn("kinds", "Tokens in scenes, of kinds that differ in little", "drawn_kinds", 40),
+    _drawn("lines", "Thin lines, as cracks and wires", "drawn_small", 40, "/lines"),
+    _drawn("many", "Many small things of a kind, as cells", "drawn_small", 40, "/many"),
 )
 
 

@@ -1,5 +1,6 @@
 """The result page: one self-contained HTML file without network access and scripts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -88,9 +89,8 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,
-        box_kinds={
-            box.kind for view in views for picture in view.galleries.figures() for box in picture.whole.overlays
-        },
+        first_kinds=_box_kinds(view.galleries.first for view in views),
+        mistake_kinds=_box_kinds(view.galleries.mistakes for view in views),
         headline=headline(contents),
         class_table=class_table(contents),
         alarms=alarm_view(contents),
@@ -98,6 +98,11 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
         figure_tables=figure_tables(contents),
     )
     return printable(rendered)
+
+
+def _box_kinds(galleries: Iterable[ClassGalleries]) -> set[str]:
+    """Return the kinds of boxes that pictures have, for their legend."""
+    return {box.kind for of_class in galleries for figure in of_class.figures() for box in figure.whole.overlays}
 
 
 @cache

@@ -95,6 +95,11 @@ class Environment:
         hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         self._variables = {name: value for name, value in os.environ.items() if name not in hidden}
 
+    def without_programs(self):
+        """Let no command find a program, such as a compiler, by its name."""
+        (self.work / "no-programs").mkdir()
+        self._variables |= {"PATH": str(self.work / "no-programs"), "CC": "none", "CXX": "none"}
+
     def run(self, *arguments, path=""):
         """Run Python with arguments, and return what ended; `path` is a folder of modules besides."""
         variables = self._variables | ({"PYTHONPATH": path} if path else {})

@@ -153,6 +153,17 @@ def run(environment, words):
 
 
 @pytest.mark.slow
+def test_without_a_compiler_the_demo_makes_a_page(environment_of):
+    environment = environment_of("")
+    environment.without_programs()
+    done = environment.lapsvm("demo", "--out", "first", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    page = Path(json.loads(done.stdout)["made"]["page"])
+    assert page.is_relative_to(environment.work)
+    assert "Surest boxes" in (page / "index.html" if page.is_dir() else page).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", ["", *OF_USERS])
 def test_what_an_extra_brings_suffices_for_its_commands(environment_of, extra):
     environment = environment_of(extra)
