@@ -222,7 +222,7 @@ KINDS = (
         advice="{path} holds what a person said of new pictures, which no command makes again: copy it from a backup",
     ),
     Kind(
-        "taught/<set>/*", "`review --pictures --copy`", "copies of new pictures",
+        "taught/<picture>/*", "`review --pictures --copy`", "copies of new pictures",
         advice="{path} is a picture that teaches, which no command makes again: copy it from a backup",
     ),
     Kind(
