@@ -161,6 +161,8 @@ class RunContext:
         Whether the report writes the run's card, too.
     sizes_are_open : bool
         Whether extraction may choose ``features.sizes`` by the pictures, because only the recipe names some.
+    windows_are_open : bool
+        Whether extraction may advise on windows, because only the recipe names some.
     advice : str
         A line on what else there is, which extraction reports once nothing refuses the run.
     box_source : object
@@ -185,6 +187,7 @@ class RunContext:
     precision: float | None = None
     card: bool = False
     sizes_are_open: bool = False
+    windows_are_open: bool = False
     advice: str = ""
     box_source: Any = field(default=None, repr=False)
     began: float = field(default_factory=time.perf_counter, repr=False)

@@ -90,7 +90,7 @@ def _trained(context: RunContext, options: BaselineOptions) -> tuple[Callable[[S
 def _detect(context: RunContext, set_name: str, score: Callable[[Shard], Float64]) -> None:
     """Write the detections of a set, stamped with the shards and settings that decide them."""
     run, shards = context.run, open_shards(context.run.shards(set_name))
-    classes, settings = context.data.classes, context.settings.detect
+    classes, settings = dict.fromkeys(context.data.classes), context.settings.detect
     found = detect_set(shards, classes, score, settings, set_name, context.reporter, context.threads)
     files = write_temporary_results(run, set_name, found)
     checksums = [header.checksum for header in shards.headers]

@@ -114,7 +114,7 @@ def _models(context: RunContext, pictures: Pictures, seen: np.ndarray, C: float)
 
 def _detected(context: RunContext, set_name: str, score) -> dict[str, Detections]:
     """Return class -> detections in a set; `score(shard)` are the scores (windows, classes)."""
-    shards, names = open_shards(context.run.shards(set_name)), context.data.classes
+    shards, names = open_shards(context.run.shards(set_name)), dict.fromkeys(context.data.classes)
     settings = context.settings.detect
     found = detect_set(shards, names, score, settings, set_name, context.reporter, context.threads)
     return {name: Detections.from_images(images) for name, images in found.items()}

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite, is_optional_number
 from lapsvm.bfloat16 import BFLOAT16, as_float32, widened
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.inspection.calibration import Calibration
 from lapsvm.model_files import read_model, write_model
@@ -18,6 +19,7 @@ FORMAT = "lapsvm detector"
 VERSION = 1
 _NUMBERS = ("C", "J", "trim", "duality_gap", "boxes_stayed", "boxes_moved")  # of the provenance's result
 _FOLDS = "held_out_image_ap"
+SIZES = "sizes"  # the entry of the result with the numbers of a `SizePrior`
 _ROWS = 4096  # features are widened to float64 this many windows at a time
 
 
@@ -78,6 +80,12 @@ class Detector:
         if self.whole_coef is None:
             return self
         return Detector(self.class_name, self.whole_coef, self.intercept, 1.0, self.provenance, None, self.calibration)
+
+    @property
+    def sizes(self) -> SizePrior | None:
+        """How large the objects of the class are, by the boxes that a person knew. None if none was known."""
+        result = self.provenance.get("result")
+        return SizePrior.from_json(result.get(SIZES)) if isinstance(result, Mapping) else None
 
     def probability(self, scores: ArrayLike) -> Float64 | None:
         """Return the probability that belongs to each score, or None for a detector without calibration.

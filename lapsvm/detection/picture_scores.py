@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from lapsvm._ext import boxes as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_floats, as_number, check_finite
 from lapsvm.boxes import as_boxes, iou
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.detection.suppression import detect, scored_boxes
 from lapsvm.errors import InputError
 from lapsvm.settings import DetectSettings
@@ -194,14 +195,27 @@ def _weights(scores: Float64, temperature: float) -> Float64:
     return np.asarray(np.exp((scores - scores.max()) / (temperature * spread)))
 
 
-def ranking_scores(scores: Float64, boxes: Array, settings: DetectSettings) -> Float64:
+def ranking_scores(scores: Float64, boxes: Array, settings: DetectSettings, sizes: SizePrior | None = None) -> Float64:
     """Return the scores (n,) by which one picture's windows are ranked among those of all pictures."""
+    scores = scores if sizes is None else sizes.ranked(scores, boxes)
     smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
     return demote_scores(smoothed, settings.demotion)
 
 
-def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
-    """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows."""
+def detect_windows(
+    scores: Float64, boxes: Array, settings: DetectSettings, sizes: SizePrior | None = None
+) -> tuple[Float64, Float64]:
+    """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows.
+
+    Parameters
+    ----------
+    scores : (n,)
+    boxes : (n, 4)
+    settings : DetectSettings
+    sizes : SizePrior, optional
+        How large the objects are, if a person showed some.
+    """
+    scores = scores if sizes is None else sizes.ranked(scores, boxes)
     ranking = ranking_scores(scores, boxes, settings)
     detected, values = detect(ranking, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.box_voting:
@@ -211,8 +225,9 @@ def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> t
 
 
 def best_boxes(
-    bags: "Bags", boxes: Array, weights: Float64, pictures: Index, settings: DetectSettings
-) -> tuple[Float64, Float64]:
+    bags: "Bags", boxes: Array, weights: Float64, pictures: Index, settings: DetectSettings,
+    sizes: SizePrior | None = None,
+) -> tuple[Float64, Float64]:  # fmt: skip
     """Return the best detection of some pictures: boxes (m, 4) and scores (m,).
 
     Parameters
@@ -222,13 +237,15 @@ def best_boxes(
     weights : (d,)
     pictures : (m,) int
     settings : DetectSettings
+    sizes : SizePrior, optional
     """
     if not len(pictures):
         return np.zeros((0, 4)), np.zeros(0)
     chosen, single = bags.subset(pictures), replace(settings, max_detections=1)
     scores = np.split(chosen.score_windows(weights).astype(np.float64), chosen.offsets[1:-1])
     own_boxes = (boxes[bags.offsets[picture] : bags.offsets[picture + 1]] for picture in pictures)
-    detections = [detect_windows(values, windows, single) for values, windows in zip(scores, own_boxes, strict=True)]
+    pairs = zip(scores, own_boxes, strict=True)
+    detections = [detect_windows(values, windows, single, sizes) for values, windows in pairs]
     return np.array([box[0] for box, _ in detections], dtype=np.float64), np.array(
         [score[0] for _, score in detections]
     )

@@ -91,7 +91,7 @@ class ScoredPicture:
         """The boxes of every class, of whatever probability."""
         detected = {}
         for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
-            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings)
+            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings, detector.sizes)
             detected[detector.class_name] = Detected(boxes, values, self._probabilities(detector, values))
         return detected
 
@@ -128,8 +128,9 @@ class ScoredPicture:
         names = [detector.class_name for detector in self.detectors]
         check_known(f"class {class_name!r}", class_name, names)
         column = names.index(class_name)
-        scores = ranking_scores(self.scores[:, column], self.boxes, self.detection[column])
-        calibration = self.detectors[column].calibration
+        detector, settings = self.detectors[column], self.detection[column]
+        scores = ranking_scores(self.scores[:, column], self.boxes, settings, detector.sizes)
+        calibration = detector.calibration
         scored = score_map(self.boxes, scores, self.size, calibration)
         return replace(scored, values=np.zeros_like(scored.values)) if self.is_plain and calibration else scored
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
 from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.evaluation import Detections, read_results, write_results
 from lapsvm.features import Shard, ShardSet
 from lapsvm.files import SMALL_FILE, make_folder, read_regular, temporary_name
@@ -140,15 +141,20 @@ class SetDetections(Product):
 
 
 def detect_set(
-    shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], settings: DetectSettings, set_name: str,
-    reporter: Reporter, threads: int,
+    shards: ShardSet, names: Mapping[str, SizePrior | None], score: Callable[[Shard], Float64],
+    settings: DetectSettings, set_name: str, reporter: Reporter, threads: int,
 ) -> dict[str, list[ImageDetections]]:  # fmt: skip
-    """Return class -> (picture, boxes, scores) over all shards; `score` returns a shard's scores (windows, classes)."""
+    """Return class -> (picture, boxes, scores) over all shards.
+
+    `names` has the size of the objects of each class, where it is known; `score` returns a shard's scores (windows,
+    classes).
+    """
     found: dict[str, list[ImageDetections]] = {name: [] for name in names}
 
     def detect(index: int) -> tuple[Shard, list[list[ImageDetections]]]:
         shard = shards.read(index, verify=True)
-        return shard, [_detect_class(shard, column, settings) for column in score(shard).T]
+        columns = zip(score(shard).T, names.values(), strict=True)
+        return shard, [_detect_class(shard, column, settings, sizes) for column, sizes in columns]
 
     with (
         reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
@@ -163,10 +169,12 @@ def detect_set(
     return found
 
 
-def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings) -> list[ImageDetections]:
+def _detect_class(
+    shard: Shard, scores: Float64, settings: DetectSettings, sizes: SizePrior | None
+) -> list[ImageDetections]:
     """Return the detections of one class in the pictures of one shard."""
     rows = [slice(start, stop) for start, stop in pairwise(shard.offsets)]
-    found = [detect_windows(scores[own], shard.boxes[own], settings) for own in rows]
+    found = [detect_windows(scores[own], shard.boxes[own], settings, sizes) for own in rows]
     return [(image_id, *boxes) for image_id, boxes in zip(shard.image_ids, found, strict=True)]
 
 

@@ -23,6 +23,7 @@ from lapsvm.boxes import as_boxes, paired_iou
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.picture_scores import best_boxes
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.evaluation import (
     ClassHits,
@@ -194,9 +195,16 @@ class ScoredPictures(NamedTuple):
     ids: Sequence[str]
 
 
+class BoxModel(NamedTuple):
+    """Weights (d,) that score windows, and how large the objects are, if a person showed some."""
+
+    weights: Float64
+    sizes: SizePrior | None = None
+
+
 def calibrated(
     workspace: Workspace, settings: Settings, task: FitTask, detector: Detector, pictures: ScoredPictures,
-    fold: Index, weights: Sequence[Float64],
+    fold: Index, models: Sequence[BoxModel],
 ) -> Detector:  # fmt: skip
     """Write the held-out scores of a final detector, and return it with the calibration that is fitted on them.
 
@@ -209,8 +217,8 @@ def calibrated(
     pictures : ScoredPictures
     fold : (n,) intp
         Their folds; all 0 for a class without folds, whose detector has no calibration.
-    weights : sequence of (d,)
-        Those of the detector for the features in `pictures`, and those of the models without each fold.
+    models : sequence of BoxModel
+        That of the detector, with weights for the features in `pictures`, and those without each fold.
     """
     run = workspace.folder
     path = run.held_out(task.name)
@@ -219,9 +227,7 @@ def calibrated(
         run.remove([path])
         workspace.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, settings.train.folds, task.groups)}")
         return detector
-    final, *others = weights
-    coef = np.column_stack(others)
-    rows, score, boxes, agreement = _fold_scores(pictures.bags, pictures.boxes, fold, coef, final, settings.detect)
+    rows, score, boxes, agreement = _fold_scores(pictures, fold, models, settings.detect)
     ids = tuple(pictures.ids[row] for row in rows)
     score, model = score + detector.intercept, weights_hash(detector)
     held_out = HeldOut(ids, task.y[rows], fold[rows], score, boxes, agreement, model)
@@ -231,20 +237,17 @@ def calibrated(
 
 
 def _fold_scores(
-    bags: Bags, boxes: Array, fold: Index, coef: Float64, final: Float64, settings: DetectSettings
+    pictures: ScoredPictures, fold: Index, models: Sequence[BoxModel], settings: DetectSettings
 ) -> tuple[Index, Float64, Float64, Float64]:
     """Return the held-out scores of all pictures that are in a fold.
 
     Parameters
     ----------
-    bags : Bags
-    boxes : (n_windows, 4)
+    pictures : ScoredPictures
     fold : (n_bags,) int
         The fold of every picture, from 1; 0 for none.
-    coef : (d, folds)
-        The weights of the models without a fold.
-    final : (d,)
-        Those of the final model.
+    models : sequence of BoxModel
+        The final one, then those without fold 1, 2 and so on.
     settings : DetectSettings
 
     Returns
@@ -258,14 +261,15 @@ def _fold_scores(
     agreement : (m,) float64
         IoU of that box and the final model's best box.
     """
-    best = bags.best(np.column_stack([final, coef])).score
+    bags, boxes = pictures.bags, pictures.boxes
+    best = bags.best(np.column_stack([model.weights for model in models])).score
     score, found = np.zeros(bags.n_bags), np.zeros((bags.n_bags, 4))
-    for number in range(1, coef.shape[1] + 1):
+    for number, model in enumerate(models[1:], start=1):
         own, trained = np.flatnonzero(fold == number), (fold > 0) & (fold != number)
-        found[own], scores = best_boxes(bags, boxes, coef[:, number - 1], own, settings)
+        found[own], scores = best_boxes(bags, boxes, model.weights, own, settings, model.sizes)
         score[own] = rescaled(scores, best[trained, number], best[trained, 0])
     rows = np.flatnonzero(fold)
-    last, _ = best_boxes(bags, boxes, final, rows, settings)
+    last, _ = best_boxes(bags, boxes, models[0].weights, rows, settings, models[0].sizes)
     return rows, score[rows], found[rows], paired_iou(found[rows], last)
 
 

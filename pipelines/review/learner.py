@@ -4,7 +4,7 @@ Nothing is extracted again but drawn boxes that no window covers, and no model i
 that, and makes the same model of the same verdicts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -18,7 +18,8 @@ from lapsvm.features import Extractor, ShardSet
 from lapsvm.latent import KnownBoxes
 
 from ..context import StoredRun, Workspace
-from ..fitting.refining.chains import Chain, TrainedModels
+from ..fitting.refining.chains import TrainedModels
+from ..fitting.refining.class_refinement import Refined
 from ..fitting.refining.loading import LoadedPictures
 from ..fitting.refining.refinement import Refinement
 from ..products.drawn import Drawn, DrawnShard
@@ -109,7 +110,7 @@ class Learner:
     def learn(self, name: str, verdicts: Mapping[str, Verdict]) -> Learned:
         """Refine a class with its verdicts, without "skip", and return its models."""
         task = self._told(name, verdicts)
-        return self._learned(task, self.refinement.fit(task).chains)
+        return self._learned(task, self.refinement.fit(task))
 
     def _told(self, name: str, verdicts: Mapping[str, Verdict]) -> FitTask:
         """Return the task of a class with these verdicts, and prepare the refinement for it."""
@@ -131,13 +132,17 @@ class Learner:
         records = self.stored.training_pictures
         return label_vector([records[picture] for picture in self.pictures.pictures.ids], name)
 
-    def _learned(self, task: FitTask, chains: Sequence[Chain]) -> Learned:
-        whole, *others = chains
+    def _learned(self, task: FitTask, refined: Refined) -> Learned:
+        whole, *others = refined.chains
         pictures, positive = self.pictures.pictures, self._shown(task.name) > 0
         boxes: dict[str, Float64] = {}
         for number, chain in enumerate(others, start=1):
             own = np.flatnonzero(positive & (self.models[task.name].fold == number))
-            found, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect)
+            found, _ = best_boxes(
+                pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect, refined.sizes[number]
+            )
             boxes.update(zip((pictures.ids[row] for row in own), found, strict=True))
-        detector = Detector(task.name, whole.weights, whole.trained.intercept, pictures.scale)
+        detector = Detector(
+            task.name, whole.weights, whole.trained.intercept, pictures.scale, {"result": refined.result}
+        )
         return Learned(detector, boxes)

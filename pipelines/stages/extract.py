@@ -14,6 +14,7 @@ from ..shards.external import cached_sources, clear_cache
 from ..shards.forecast import Forecast
 from ..shards.normal import check_normal
 from ..shards.objectness import ObjectnessRequest
+from .data_checks.ground import advice
 from .data_checks.pictures import CheckedData, DataCheck, report_left_out
 from .data_checks.sides import check_sizes, fitted_to
 from .extraction import Extraction
@@ -56,7 +57,8 @@ def _planned(context: RunContext) -> tuple[CheckedData, Extraction]:
     data = DataCheck(*inputs, context.redo).check(None if source is None else source.path / "shards")
     records = context.data.records[context.train_set]
     context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
-    data.sentences += filter(None, (sentence, context.advice))
+    windows = advice(records, context.settings, is_open=context.windows_are_open)
+    data.sentences += filter(None, (sentence, windows, context.advice))
     workspace, settings = context.workspace, context.settings
     forecast = Forecast(workspace, settings, context.data, context.stages)
     full = context.open_extractor()

@@ -18,7 +18,7 @@ from ..fitting.refining.prior import check_classes
 from ..fitting.refining.refinement import Refinement
 from ..products.drawn import DrawnShard
 from ..products.fold_models import fold_models
-from ..products.held_out import ScoredPictures, calibrated, is_to_learn
+from ..products.held_out import BoxModel, ScoredPictures, calibrated, is_to_learn
 from ..products.history import write_history
 from ..products.models import (
     FitTask,
@@ -96,9 +96,9 @@ def _refine(
         for task, refined in found:
             write_history(context.run, refined.history, context.reporter.say, role="round")
             detector = _detector(task, detectors[task.name], refined, pictures, projection)
-            weights = [chain.weights for chain in refined.chains]
-            fold = folds[task.name].fold
-            calibrated(context.workspace, context.settings, task, detector, scored, fold, weights).save(task.path)
+            pairs = zip((chain.weights for chain in refined.chains), refined.sizes, strict=True)
+            boxed, fold = [BoxModel(*pair) for pair in pairs], folds[task.name].fold
+            calibrated(context.workspace, context.settings, task, detector, scored, fold, boxed).save(task.path)
 
 
 def _detector(

@@ -26,7 +26,7 @@ from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter
 from ..settings.checks import check_settings
 from ..settings.packages import check_packages
-from ..settings.recipes import resolved, sizes_are_open
+from ..settings.recipes import resolved, sizes_are_open, windows_are_open
 from ..settings.settings import Settings
 from .outcome import stage_outcome
 
@@ -68,6 +68,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
         sizes_are_open=sizes_are_open(given, values),
+        windows_are_open=windows_are_open(given, values),
         advice=line,
         **{name: options[name] for name in OF_CONTEXT if name in options},
     )

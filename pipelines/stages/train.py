@@ -20,7 +20,7 @@ from ..fitting.interrupted import Interrupted
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
 from ..fitting.training_bags import ContextPairs, training_bags, window_boxes
 from ..products.fold_models import FoldModels, fold_numbers, seen_labels
-from ..products.held_out import ScoredPictures, calibrated, is_to_learn
+from ..products.held_out import BoxModel, ScoredPictures, calibrated, is_to_learn
 from ..products.history import write_history
 from ..products.models import FitTask, denied_tasks, fit_tasks, fitted_detector, weights_hash
 from ..products.projection import projection_of
@@ -182,8 +182,8 @@ class Training:
             self.workspace.folder.files.claim([path])
             FoldModels(fold, stored, weights_hash(detector)).save(path)
         if not self.settings.refine.rounds:  # which has held-out scores of its own
-            weights = [one.coef for one in trained.solutions]
-            detector = calibrated(self.workspace, self.settings, task, detector, windows.pictures, fold, weights)
+            models = [BoxModel(one.coef) for one in trained.solutions]
+            detector = calibrated(self.workspace, self.settings, task, detector, windows.pictures, fold, models)
         detector.save(task.path)
 
     def _say_weaknesses(self, task: FitTask, solution: LatentSolution, choice: Choice) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, check_known
-from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, spreads
+from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, sized, spreads
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
 from lapsvm.detection.onnx_file.contrast import contrast_windows
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
@@ -90,7 +90,8 @@ def detector_file(
     limits = _limits(graph, content, given=inputs == "all")
     scored = _scored_windows(graph, content, embedded, picture, given)
     calibrations = [detector.calibration for detector in content.detectors]
-    chosen = choose(graph, scored.windows, scored.scores, content.rules, calibrations, limits, scored.counts)
+    ranked = sized(graph, scored.windows, scored.scores, [detector.sizes for detector in content.detectors])
+    chosen = choose(graph, scored.windows, ranked, content.rules, calibrations, limits, scored.counts)
     outputs = _outputs(graph, content, chosen, scored)
     model = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "lapsvm_detector", graph.inputs, outputs, graph.initializers),

@@ -10,6 +10,7 @@ import numpy as np
 
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.picture_scores import PIXEL_FRACTION, SMOOTHED, SMOOTHING_IOU, SMOOTHING_UNIT
+from lapsvm.detection.sizes import FARTHEST, SizePrior
 from lapsvm.inspection.calibration import Calibration
 from lapsvm.settings import DetectSettings
 
@@ -86,6 +87,21 @@ def choose(
     if any(rule.box_voting for rule in rules):
         boxes = _voted(graph, boxes, classes, windows, scores, rules)
     return Chosen(boxes.cast(np.float32), classes, score.cast(np.float32), probability)
+
+
+def sized(graph: Graph, windows: Tensor, scores: Tensor, sizes: Sequence[SizePrior | None]) -> Tensor:
+    """Return the scores (k, n) by the sizes of windows (n, 4), see `lapsvm.detection.sizes`."""
+    if not any(sizes):
+        return scores
+    unknown = SizePrior(0.0, 0.0, 1.0, 1.0, 0.0)
+    width, height, width_variance, height_variance, weight = (
+        _column(graph, values) for values in zip(*(prior or unknown for prior in sizes), strict=True)
+    )
+    sides = (windows.column(2, 4) - windows.column(0, 2)).maximum(1.0).log().transposed(1, 0)
+    across, down = sides.slice(0, 1, 0) - width, sides.slice(1, 2, 0) - height
+    distances = across * across / width_variance + down * down / height_variance
+    ranked = scores - weight * spreads(scores) * (distances / 2.0).minimum(FARTHEST)
+    return ranked - ranked.largest(1) + scores.largest(1)
 
 
 def spreads(scores: Tensor) -> Tensor:

@@ -71,8 +71,8 @@ def compare_picture(
                 f"the exported scores must equal the run's to {_TOLERANCE:g}, but those of picture {record.id!r} "
                 f"differ by {difference:.2g}; the file is not written."
             )
-    pairs = zip(scores.T, predictor.detection, strict=True)
-    predicted = [detect_windows(of_class, picture.boxes, settings) for of_class, settings in pairs]
+    rules = zip(scores.T, predictor.detection, predictor.detectors, strict=True)
+    predicted = [detect_windows(of_class, picture.boxes, rule, one.sizes) for of_class, rule, one in rules]
     return Compared(record, predicted, detector.detect(pixels), difference)
 
 

@@ -10,6 +10,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from lapsvm.arrays import Float64
+from lapsvm.detection.detector import SIZES
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.latent import refine
 from lapsvm.latent.refinement import OverlapLimits
 
@@ -21,7 +23,7 @@ from .choice import choose_windows, count_unmoved, prior_share
 from .pictures import StoredPictures
 from .prior import share_text
 from .side_by_side import ClassTrainings, Update
-from .teaching import CLOSER, WIDER, count_positives, joined, reviewed_chains, teachers
+from .teaching import CLOSER, WIDER, count_positives, joined, known_sizes, reviewed_chains, teachers
 
 History = list[dict[str, Any]]
 """Rows of history.csv."""
@@ -38,15 +40,18 @@ class Refined(NamedTuple):
         Rows of history.csv.
     result : dict
         For the model's provenance: "C"; "boxes_stayed" and "boxes_moved"; "reviewed", the number of pictures that
-        teach; "objectness", see `prior_share`; "starts_like".
+        teach; "sizes", the numbers of its `SizePrior`; "objectness", see `prior_share`; "starts_like".
     notes : list of str
         Sentences for the user.
+    sizes : list of SizePrior or None
+        How large the objects are that each chain may see, if any is known.
     """
 
     chains: list[Chain]
     history: History
     result: dict[str, Any]
     notes: list[str]
+    sizes: list[SizePrior | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,4 +164,8 @@ class ClassRefinement:
             how = f"the windows that scores choose have an objectness of {counted['stands_out']:.2f}"
             notes.append(f"refine: {self.trainings.name}: {how}, so what stands out {share_text(counted['share'])}.")
             result["objectness"] = counted
-        return Refined(final, history, result, notes)
+        is_small = self.settings.windows.method == "small"
+        sizes = [known_sizes(self.pictures, chain) if is_small else None for chain in chains]
+        if sizes[0] is not None:
+            result[SIZES] = list(sizes[0])
+        return Refined(final, history, result, notes, sizes)

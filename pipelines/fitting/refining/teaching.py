@@ -6,6 +6,9 @@ chooses the windows of all positive pictures, on which a model is trained. The m
 reviewed pictures is the class's. The more pictures are reviewed, the more their model counts, here and there
 (docs/measurements/boxes.md).
 
+Where small things are sought on even ground, the sizes of the known boxes count in detection, too
+(`lapsvm.detection.sizes`). In photographs the distance of a thing decides its size, and there they make boxes worse.
+
 Every chain has its own: nothing of a fold, no verdict either, reaches the chain without it.
 """
 
@@ -14,9 +17,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lapsvm.arrays import Float64
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.latent import KnownBoxes
 
 from .chains import Chain
+from .pictures import StoredPictures
 
 FIRST = 5
 """Pictures with known objects from which on these teach."""
@@ -64,6 +69,12 @@ def joined(taught: Sequence[Chain], reviewed: Sequence[Chain]) -> list[Chain]:
 def count_positives(chain: Chain) -> int:
     """Return how many positive pictures a chain sees."""
     return int((chain.y > 0).sum())
+
+
+def known_sizes(pictures: StoredPictures, chain: Chain) -> SizePrior | None:
+    """Return how large the known objects are that a chain may see. None if they are too few, or differ."""
+    seen = [boxes.true for row, boxes in pictures.known.items() if chain.y[row] > 0]
+    return SizePrior.of(np.concatenate([np.empty((0, 4)), *seen]))
 
 
 def _share(reviewed: Chain) -> float:

@@ -3,6 +3,7 @@
 (() => {
   const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700, LATE = 1000;
   const SLIP = 6, ASK = 10, SAME = 0.8, WAITING = "Waiting for the server...";  // pixels of the screen; pictures without the class in a row; share of a picture
+  const REFUSED = 2, DRAW = "No box was right twice in a row: please draw the object here (w). One drawn box teaches more than many refusals.";
   const embedded = $("data") && JSON.parse($("data").textContent);
   const transport = embedded ? fromFile(embedded, (text) => say(text)) : fromServer();
   const state = { classes: [], at: 0, queue: [], place: 0, item: null, shownAt: 0, undo: [], times: [], busy: false,
@@ -199,6 +200,8 @@
     state.undo.push({ place, verdict: replaced.verdict || "skip", boxes: replaced.boxes, version });
     say(`Saved: ${saying(verdict, boxes)}.`);
     await advance();
+    const last = state.undo.slice(-REFUSED);
+    if (state.item && last.length === REFUSED && last.every((one) => state.queue[one.place].verdict === "none")) say(DRAW);
   });
 
   function absent() {  // many in a row may be a key held down, or another class than is meant

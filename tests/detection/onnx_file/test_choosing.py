@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lapsvm.detection import Calibration, box_voting, demote_scores, detect, smooth_scores
-from lapsvm.detection.onnx_file.choosing import Limits, choose
+from lapsvm.detection.onnx_file.choosing import Limits, choose, sized
+from lapsvm.detection.sizes import SizePrior
 from lapsvm.settings import DetectSettings
 
 STEEP, FLAT, CONSTANT = Calibration(2.0, -0.5), Calibration(0.25, 1.0), Calibration(0.0, -1.0)
@@ -56,6 +57,16 @@ def test_detections_are_those_of_the_library(run_graph, count, limit):
             assert np.isnan(probabilities[own]).all()
         else:
             np.testing.assert_allclose(probabilities[own], calibration.probability(expected_scores), atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_sizes_rank_windows_as_in_the_library(run_graph, count):
+    boxes, scores = windows_of(count)
+    sizes = [None, SizePrior(3.2, 2.9, 0.1, 0.2, 0.7), SizePrior(2.0, 3.0, 0.3, 0.3, 1.0), None]
+    (ranked,) = run_graph(lambda graph, windows, values: (sized(graph, windows, values, sizes),), boxes, scores)
+    for row, prior in enumerate(sizes):
+        expected = scores[row] if prior is None else prior.ranked(scores[row], boxes)
+        np.testing.assert_allclose(ranked[row], expected, atol=1e-12)
 
 
 def test_equal_scores_of_all_windows_stay_as_they_are(run_graph):

@@ -160,6 +160,18 @@ def test_a_box_of_the_whole_picture_has_no_close_up(browser, served, session, mo
     assert views[0] != views[1]
 
 
+def test_two_refusals_in_a_row_ask_for_a_drawn_box(browser, served):
+    browser.open(served.server.address)
+    shown, said = browser.wait(SHOWN), []
+    for key in ("x", "1", "x", "x"):
+        browser.key(key)
+        shown = after(browser, shown)
+        browser.wait("document.querySelector('#said').textContent !== ''")
+        said.append("please draw" in browser.text("#said"))
+    browser.wait("document.querySelector('#said').textContent.includes('please draw the object here (w)')")
+    assert said[:3] == [False, False, False]
+
+
 def test_keyboard_alone_draws_and_takes_more_than_one(browser, served, run_copy):
     browser.open(served.server.address)
     first = browser.wait(SHOWN)

@@ -281,9 +281,11 @@ def test_what_a_class_learned_before_changes_no_model(planted):
 
 def test_a_taught_chain_does_not_depend_on_the_verdicts_of_its_fold(planted):
     refinement, task = planted()
+    assert refinement.fit(replace(task, reviews=Reviews({0: KNOWN}))).sizes == [None] * 4  # no small things are sought
+    refinement = replace(refinement, settings=refinement.settings.with_values({"windows.method": "small"}))
     fold = refinement.models["object"].fold
     rows = np.flatnonzero(task.y > 0)
-    other = KnownBoxes(np.array([[60.0, 5, 80, 25]]), np.empty((0, 4)))
+    other = KnownBoxes(np.array([[60.0, 5, 90, 35]]), np.empty((0, 4)))
     before, after = (
         refinement.fit(
             replace(task, reviews=Reviews({row: of_fold if fold[row] == 1 else KNOWN for row in rows.tolist()}))
@@ -292,3 +294,6 @@ def test_a_taught_chain_does_not_depend_on_the_verdicts_of_its_fold(planted):
     )
     np.testing.assert_array_equal(before.chains[1].weights, after.chains[1].weights)
     assert not np.array_equal(before.chains[0].weights, after.chains[0].weights)
+    assert before.sizes[1] == after.sizes[1]
+    assert before.sizes[0] != after.sizes[0]
+    assert after.result["sizes"] == list(after.sizes[0])
