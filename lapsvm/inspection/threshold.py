@@ -22,6 +22,7 @@ from lapsvm.files import NOT_PARSED
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.calibration import Calibration
 from lapsvm.inspection.decision import OK, UNKNOWN, Decision
+from lapsvm.inspection.histogram import Histogram
 from lapsvm.inspection.promises import ROUNDING, Promise
 from lapsvm.inspection.threshold_file import FORMAT, VERSION, read_threshold, signed
 from lapsvm.inspection.whole_pictures import PictureModel
@@ -81,6 +82,8 @@ class AlarmThreshold:
         the models record.
     unlike : UnlikeGood, optional
         When a picture is unlike good ones; without it pictures are of known classes, or ok.
+    histograms : tuple of Histogram
+        Of held-out pictures: by probability, and by distance where `unlike` is known.
     """
 
     probability: float
@@ -92,6 +95,7 @@ class AlarmThreshold:
     confidence: float | None = None
     scoring: Mapping[str, Any] | None = None
     unlike: UnlikeGood | None = None
+    histograms: tuple[Histogram, ...] = ()
 
     @property
     def promise(self) -> str:
@@ -125,7 +129,9 @@ class AlarmThreshold:
             "models": dict(self.models), **rates, "classes": scores, "level": LEVEL, "scoring": self.scoring,
             "pictures": pictures,
         }  # fmt: skip
-        return signed(content | ({} if self.unlike is None else {UNKNOWN: asdict(self.unlike)}))
+        unknown = {} if self.unlike is None else {UNKNOWN: asdict(self.unlike)}
+        drawn = {"histograms": [histogram.as_json() for histogram in self.histograms]} if self.histograms else {}
+        return signed(content | unknown | drawn)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -162,7 +168,11 @@ class AlarmThreshold:
         if not isinstance(scoring, Mapping | None):
             raise ValueError(f"it must say what decided the scores, got {scoring!r}")
         unlike = UnlikeGood.from_json(content[UNKNOWN]) if UNKNOWN in content else None
-        return cls(probability, promise.share, models, held_out, tested, pictures, promise.confidence, scoring, unlike)
+        histograms = tuple(map(Histogram.from_json, content.get("histograms", ())))
+        return cls(
+            probability, promise.share, models, held_out, tested, pictures, promise.confidence, scoring, unlike,
+            histograms,
+        )  # fmt: skip
 
 
 def choose_threshold(

@@ -10,6 +10,7 @@ from lapsvm.inspection.decision import OK
 from lapsvm.inspection.threshold import AlarmThreshold
 from lapsvm.report.contents import Contents
 from lapsvm.report.diagnosis import Cell, FigureTable, interval_cell, measure_table, row_cells, value_cell
+from lapsvm.report.histograms import histograms_svg
 from lapsvm.report.tables import UNSEEN, where
 
 
@@ -20,6 +21,7 @@ class AlarmView:
     sentences: tuple[str, ...]
     command: str
     tables: tuple[FigureTable, ...]
+    histograms: str = ""
 
 
 def alarm_view(contents: Contents) -> AlarmView | None:
@@ -33,7 +35,8 @@ def alarm_view(contents: Contents) -> AlarmView | None:
         return None
     sentences = () if alarm is None else alarm_sentences(alarm)
     chosen = [] if alarm is None else [_alarm_table(alarm)]
-    return AlarmView(sentences, contents.threshold, (*chosen, *tables))
+    histograms = "" if alarm is None or not alarm.histograms else histograms_svg(alarm.histograms)
+    return AlarmView(sentences, contents.threshold, (*chosen, *tables), histograms)
 
 
 def _is_sorted(figures: Figures) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import InputError, MissingError, ModelFileError, OptionError, StageError
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
            "an alarm; by default that of the run's last threshold, or 0.05.", rule=Range(0, 1, above=True, below=True)),
     Option("confidence", "--confidence", float, "The probability with which this threshold keeps that share; by "
            "default it is kept on average over training sets.", rule=Range(0, 1, above=True, below=True)),
+    Option("plot", "--plot", Path, "An SVG file for the histograms of held-out pictures, good and defective, with the "
+           "threshold as a line."),
 ))  # fmt: skip
 def threshold(options: dict[str, Any]) -> Outcome:
     """From which probability a picture is not ok, so that few good pictures raise a false alarm; `predict` uses it.
@@ -47,6 +50,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
     from lapsvm.evaluation.figures import interval_row, values
+    from lapsvm.files import write_atomically
+    from lapsvm.report.histograms import histograms_svg
 
     from ..context import RunContext
     from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
@@ -75,6 +80,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
             alarm = _beside_unknown(alarm, sets, groups, learned)
         alarm = replace(alarm, pictures=rules.stored(run))
         text = alarm.as_text({name: detector.calibration for name, detector in detectors.items()})
+        if options["plot"] is not None:
+            write_atomically(options["plot"], histograms_svg(alarm.histograms).encode())
         _store(run, text, learned)
     figures = {rule: _any_class(of_rule, groups, stored.settings.seed) for rule, of_rule in compared.items()}
     if not context.reporter.quiet:
@@ -91,7 +98,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
     known = {key: value for key, value in json.loads(text).items() if key != "pictures"}
     known["before"] = before and {"probability": before.probability, "max_false_alarms": before.max_false_alarms}
     content = {**known, "any_class": _entries(figures, values), "any_class_intervals": _entries(figures, interval_row)}
-    return Outcome({"threshold": run.threshold_file}, content, following)
+    plot = {} if options["plot"] is None else {"plot": options["plot"]}
+    return Outcome({"threshold": run.threshold_file, **plot}, content, following)
 
 
 def _last(run: "RunFolder") -> "AlarmThreshold | None":
@@ -174,7 +182,7 @@ def _chosen(
     scoring = recorded_scoring(next(iter(detectors.values())))
     return AlarmThreshold(
         probability, promise.share, hashes, rates[HELD_OUT], rates.get(TESTED, {}), confidence=promise.confidence,
-        scoring=scoring,
+        scoring=scoring, histograms=held_out.histograms(probability),
     )  # fmt: skip
 
 
@@ -194,7 +202,7 @@ def _beside_unknown(
     rates = {key: pictures.alarm_rates(limits[0], groups[key], limits[1]) for key, pictures in measured.items()}
     return replace(
         alarm, probability=limits[0], unlike=UnlikeGood(limits[1], learned.memory.digest), held_out=rates[HELD_OUT],
-        tested=rates.get(TESTED, {}),
+        tested=rates.get(TESTED, {}), histograms=measured[HELD_OUT].histograms(*limits),
     )  # fmt: skip
 
 

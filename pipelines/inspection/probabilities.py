@@ -13,6 +13,7 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.evaluation import MeasuredClass, Ranking
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.decision import OK
+from lapsvm.inspection.histogram import DISTANCE, PROBABILITY, Histogram
 
 Rule = Callable[[str, Sequence[str], Float64], Any]
 """(class, pictures, scores of their best windows) -> probabilities (n,)."""
@@ -92,6 +93,13 @@ class PictureProbabilities:
         if not {-1, 1} <= {*labels.tolist()}:
             return None
         return MeasuredClass(ranking=Ranking(self.ids, self.best, labels), has_none=True)
+
+    def histograms(self, probability: float, distance: float = math.inf) -> tuple[Histogram, ...]:
+        """Return the histograms of the pictures with their thresholds; that of distances where these are known."""
+        found = (Histogram.among(PROBABILITY, self.best, self.any_shown, probability, 1.0),)
+        if self.distances is None:
+            return found
+        return *found, Histogram.among(DISTANCE, self.distances, self.any_shown, distance, 3 * distance)
 
     def alarm_rates(self, probability: float, groups: Index, distance: float = math.inf) -> dict[str, AlarmRate]:
         """Return the alarm rates at thresholds of pictures in groups (n,): false ones under "ok", hits by class.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from defusedxml import ElementTree
 from lapsvm.pipelines.products.held_out import HeldOut
 from PIL import Image
 
@@ -112,6 +113,22 @@ def test_pictures_of_one_product_count_as_one(product, command, refused, tmp_pat
     assert alarm.promise in (run / "page/index.html").read_text()
     line = refused("threshold", "--out", run, "--max-false-alarms", "0.05")
     assert f"0.05 needs 19 groups of held-out pictures of no class, got {n_products}" in line
+
+
+def test_histograms_show_good_and_defective_pictures_beside_the_threshold(mixed_up, command, tmp_path, refused):
+    plot = tmp_path / "scores.svg"
+    assert command("threshold", "--out", mixed_up, "--plot", plot).status == 0
+    (histogram,), (good, defective) = stored(mixed_up).histograms, held_out_best(mixed_up)
+    assert histogram.threshold == stored(mixed_up).probability
+    for counts, values in ((histogram.good, good), (histogram.defective, defective)):
+        assert list(counts) == [sum(int(min(value * 25, 24)) == place for value in values) for place in range(25)]
+    drawn = ElementTree.parse(plot).getroot()
+    assert len(drawn.findall("{*}rect")) == 50
+    texts = [text.text for text in drawn.findall("{*}text")]
+    assert {"good: 24 pictures", f"{histogram.threshold:.3g}", "highest probability of a class"} <= {*texts}
+    command("report", "--out", mixed_up)
+    assert plot.read_text().strip() in (mixed_up / "page/index.html").read_text()
+    assert "nowhere" in refused("threshold", "--out", mixed_up, "--plot", tmp_path / "nowhere/scores.svg", "--quiet")
 
 
 def ids_and_labels(run, names=("bar", "spot")):
