@@ -6,7 +6,7 @@ A run is trained on the good pictures and the kinds of --known among the trainin
 picture. It is asked for all pictures of other kinds, and for the test pictures of known kinds and good ones. Without
 --known each kind is left out in turn. A row has the share of pictures that are not ok, with an exact interval, and the
 AUROC of kinds against good test pictures by the distance to good ones, which knows no defect. The last column has the
-seconds of a prediction over those without the memory of good pictures. OUT keeps the runs.
+CPU seconds of a prediction over those without the memory of good pictures. OUT keeps the runs.
 """
 
 import shlex
@@ -106,13 +106,13 @@ def ask(predictor: Predictor, path: Path) -> tuple[Decision, float]:
 
 
 def cost(predictor: Predictor, paths: Sequence[Path]) -> float:
-    """Return the seconds of predictions over those without the memory of good pictures, in turns."""
+    """Return the CPU seconds of predictions over those without the memory of good pictures, in turns."""
     seconds = {predictor: 0.0, (alone := replace(predictor, good=None)): 0.0}
     for path in paths:
         for one in seconds:
-            start = time.perf_counter()
+            start = time.process_time()
             one.decision(path)
-            seconds[one] += time.perf_counter() - start
+            seconds[one] += time.process_time() - start
     return seconds[predictor] / seconds[alone]
 
 

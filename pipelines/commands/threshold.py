@@ -51,7 +51,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
     """
     from lapsvm.evaluation.figures import interval_row, values
     from lapsvm.files import write_atomically
-    from lapsvm.report.histograms import histograms_svg
+    from lapsvm.report.alarms import histograms_svg
 
     from ..context import RunContext
     from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
@@ -59,6 +59,7 @@ def threshold(options: dict[str, Any]) -> Outcome:
     from ..inspection.whole_pictures import HELD_OUT, PictureRules, learn_whole_pictures
     from ..run.groups import n_groups
     from ..stages.registry import run_stage
+    from ..verdicts.taught import FALSE_ALARM
 
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     stored, run = context.stored, context.run
@@ -75,7 +76,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
         before = _last(run)
         promise = _promise(options, before)
         alarm = _chosen(sets, groups, promise, detectors)
-        learned = learn_good_pictures(stored, sets, groups, promise, context.open_extractor(), context.reporter)
+        good = [one for one, said in taught.items() if said == FALSE_ALARM and one in stored.training_pictures]
+        learned = learn_good_pictures(stored, sets, groups, promise, context.open_extractor(), context.reporter, good)
         if learned is not None:
             alarm = _beside_unknown(alarm, sets, groups, learned)
         alarm = replace(alarm, pictures=rules.stored(run))

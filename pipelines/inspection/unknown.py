@@ -47,6 +47,7 @@ def learn_good_pictures(
     promise: Promise,
     extractor: Extractor,
     reporter: Reporter,
+    false_alarms: Sequence[str] = (),
 ) -> LearnedGood | None:
     """Return the memory of the good held-out pictures with its threshold; None, and a line says why, without one.
 
@@ -60,6 +61,8 @@ def learn_good_pictures(
     promise : Promise
     extractor : Extractor
     reporter : Reporter
+    false_alarms : sequence of str
+        Training pictures that a person called good. The memory has them, too; the promise counts none of them.
     """
     held_out, network = sets[HELD_OUT], good_network(extractor)
     if reason := _missing(stored, held_out, network):
@@ -71,10 +74,11 @@ def learn_good_pictures(
         return None
     try:
         parts = {name: list(_parts(stored, name, of.ids, network, reporter)) for name, of in sets.items()}
+        more = list(_parts(stored, HELD_OUT, false_alarms, network, reporter)) if false_alarms else []
     except (ImageError, MissingError) as error:
         reporter.say(_OFF + str(error))
         return None
-    memory, distances = _distances(held_out, groups[HELD_OUT], parts, network)
+    memory, distances = _distances(held_out, groups[HELD_OUT], parts, more, network)
     good = held_out.is_ok
     chosen = choose_two_thresholds(held_out.best[good], distances[HELD_OUT][good], promise, groups[HELD_OUT][good])
     return None if chosen is None else LearnedGood(memory, distances, *chosen)
@@ -110,11 +114,19 @@ def _parts(
 
 
 def _distances(
-    held_out: PictureProbabilities, groups: Index, parts: Mapping[str, Sequence[Float32]], network: PooledNetwork
+    held_out: PictureProbabilities,
+    groups: Index,
+    parts: Mapping[str, Sequence[Float32]],
+    more: Sequence[Float32],
+    network: PooledNetwork,
 ) -> tuple[GoodPictures, dict[str, Float64]]:
-    """Return the memory, and the distances of pictures, of held-out ones without parts of their own group."""
+    """Return the memory, with `more` good pictures, and the distances of pictures of each set.
+
+    Held-out pictures have the distances to parts that are not of their own group.
+    """
     good = np.flatnonzero(held_out.is_ok).tolist()
-    memory = GoodPictures.fit(network, [parts[HELD_OUT][row] for row in good], groups[good].tolist())
+    pictures = [*(parts[HELD_OUT][row] for row in good), *more]
+    memory = GoodPictures.fit(network, pictures, [*groups[good].tolist(), *range(-len(more), 0)])
     distances = {}
     for key, of_set in parts.items():
         own = groups.tolist() if key == HELD_OUT else [None] * len(of_set)

@@ -123,6 +123,19 @@ def test_few_good_pictures_know_nothing_unknown(run, command):
     assert AlarmThreshold.load(run / "models/threshold.json").unlike is None
 
 
+def test_a_false_alarm_that_is_taught_is_in_the_memory_and_counts_in_no_promise(run, product, command, tmp_path):
+    ramps, before = sorted((product / "new/ramp").iterdir()), Predictor.open(run)
+    words = tmp_path / "words.jsonl"
+    words.write_text("".join(json.dumps({"picture": one.name, "said": "false alarm"}) + "\n" for one in ramps[1:]))
+    said = command("review", "--out", run, "--pictures", product / "new/ramp", "--merge", words)
+    assert said.status == 0, said.err
+    assert command("run", "--out", run, "--quiet").status == 0
+    assert command("threshold", "--out", run, "--max-false-alarms", SHARE, "--quiet").status == 0
+    taught = Predictor.open(run)
+    assert taught.shown.alarm.held_out["ok"].of == before.shown.alarm.held_out["ok"].of
+    assert taught.scored(ramps[0]).unlike.distance < 0.5 * before.scored(ramps[0]).unlike.distance
+
+
 @pytest.mark.parametrize("change", ["gone", "other"])
 def test_without_its_memory_nothing_is_unknown_and_a_line_says_so(run, product, command, change):
     path = run / "models/good-pictures.memory"
