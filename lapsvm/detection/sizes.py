@@ -13,7 +13,7 @@ from lapsvm.arrays import Array, Float64, is_optional_number
 
 LEAST = 3
 """The number of boxes from which on they say whether they agree."""
-AGREEING = 0.1, 0.2
+AGREEING = 0.04, 0.08
 """The variance of the logarithm of the boxes' sides up to which the prior counts in full, and from which on it is left
 out, see research/notebook/2026-11-small-things.md."""
 ENOUGH = 5

@@ -29,7 +29,7 @@ def test_a_prior_has_the_moments_of_the_next_box():
         (ALIKE, 1.0),
         ([(20, 40)] * ENOUGH, 1.0),
         ([(20, 40)] * 4 * ENOUGH, 0.25),  # the model knows extent, too
-        ([(np.exp(2 + step), np.exp(2 + step)) for step in (0, 15**0.5 / 10, 15**0.5 / 5)], 0.5),  # a variance of .15
+        ([(np.exp(2 + step), np.exp(2 + step)) for step in (0, 0.06**0.5, 2 * 0.06**0.5)], 0.5),  # a variance of .06
     ],
 )
 def test_a_prior_counts_by_agreement_and_number(sides, weight):
