@@ -61,7 +61,7 @@ RUNS = (
     ),
     _drawn("defects", "Small defects of several kinds on textured surfaces", "drawn_defects", 40),
     _drawn("kinds", "Tokens in scenes, of kinds that differ in little", "drawn_kinds", 40),
-    _drawn("lines", "Thin lines, as cracks and wires", "drawn_small", 40, "/lines"),
+    _drawn("cracks", "Cracks, thinner than the boxes that hold them", "drawn_small", 40, "/cracks"),
     _drawn("many", "Many small things of a kind, as cells", "drawn_small", 40, "/many"),
 )
 
