@@ -2,8 +2,12 @@
 // The page of `lapsvm review`; transport.js stands before it.
 (() => {
   const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700, LATE = 1000;
+<<<<<<< HEAD
   const SLIP = 6, ASK = 10, SAME = 0.8, WAITING = "Waiting for the server...";  // pixels of the screen; pictures without the class in a row; share of a picture
   const REFUSED = 2, DRAW = "No box was right twice in a row: please draw the object here (w). One drawn box teaches more than many refusals.";
+=======
+  const SLIP = 6, ASK = 10, LARGER = 1.3, WAITING = "Waiting for the server...";  // pixels of the screen; pictures without the class in a row; a close-up beside the whole picture
+>>>>>>> 87731da5 (review: a close-up is shown where it is larger than the whole picture beside it)
   const embedded = $("data") && JSON.parse($("data").textContent);
   const transport = embedded ? fromFile(embedded, (text) => say(text)) : fromServer();
   const state = { classes: [], at: 0, queue: [], place: 0, item: null, shownAt: 0, undo: [], times: [], busy: false,
@@ -133,7 +137,7 @@
     all.push(...extra.map((box) => ({ box, kind: "drawn", label: "" })));
     const focused = state.drawing && state.drawn ? state.drawn : item.candidates[state.focus] || extra[0];
     paint($("whole"), [0, 0, item.width, item.height], all);
-    const near = focused && [padded(focused, item), cut(focused)].find((view) => view[2] * view[3] < SAME * item.width * item.height);
+    const near = focused && [padded(focused, item), cut(focused)].find((view) => scale(view) >= LARGER * scale([0, 0, item.width, item.height]));
     $("views").classList.toggle("alone", !near);  // a close-up of nearly the whole picture would be the same picture
     if (near) paint($("close"), near, all);
     const where = item.candidates.map((box, index) => `box ${index + 1}: ${described(box, item)}`).join("; ");
@@ -158,6 +162,7 @@
   const described = ([x1, y1, x2, y2], { width, height }) =>
     `from ${share(x1, width)} to ${share(x2, width)} across, ${share(y1, height)} to ${share(y2, height)} down`;
 
+  const scale = ([, , width, height]) => Math.min($("views").clientWidth / 2 / width, $("whole").clientHeight / height);
   const cut = ([x1, y1, x2, y2]) => [x1, y1, x2 - x1, y2 - y1];
 
   function padded([x1, y1, x2, y2], { width, height }) {

@@ -142,13 +142,15 @@ def test_another_probable_box_asks_whether_there_is_more_than_one(browser, serve
     browser.wait("document.querySelector('#ask').textContent === ''")
 
 
-def test_a_box_of_the_whole_picture_has_no_close_up(browser, served, session, monkeypatch):
-    """A close-up of a part is another picture than the whole one; that of the whole one is not shown."""
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_a_box_as_high_as_the_picture_has_no_close_up(browser, served, session, monkeypatch, share):
+    """A close-up of a part is another picture than the whole one; one that would be the same is not shown."""
     asked = session.candidates
 
     def as_large_as_the_picture(*arguments):
-        candidates, (height, width) = asked(*arguments)
-        return [[0.0, 0.0, width, height], *candidates[1:]], (height, width)
+        _, (height, width) = asked(*arguments)
+        small = [0.4 * width, 0.4 * height, 0.6 * width, 0.6 * height]
+        return [[0.0, 0.0, share * width, 1.0 * height], small], (height, width)
 
     monkeypatch.setattr(session, "candidates", as_large_as_the_picture)
     browser.open(served.server.address)
