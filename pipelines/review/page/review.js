@@ -2,12 +2,8 @@
 // The page of `lapsvm review`; transport.js stands before it.
 (() => {
   const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01, POLL = 700, LATE = 1000;
-<<<<<<< HEAD
-  const SLIP = 6, ASK = 10, SAME = 0.8, WAITING = "Waiting for the server...";  // pixels of the screen; pictures without the class in a row; share of a picture
-  const REFUSED = 2, DRAW = "No box was right twice in a row: please draw the object here (w). One drawn box teaches more than many refusals.";
-=======
   const SLIP = 6, ASK = 10, LARGER = 1.3, WAITING = "Waiting for the server...";  // pixels of the screen; pictures without the class in a row; a close-up beside the whole picture
->>>>>>> 87731da5 (review: a close-up is shown where it is larger than the whole picture beside it)
+  const REFUSED = 2, DRAW = "No box was right twice in a row: please draw the object here (w). One drawn box teaches more than many refusals.";
   const embedded = $("data") && JSON.parse($("data").textContent);
   const transport = embedded ? fromFile(embedded, (text) => say(text)) : fromServer();
   const state = { classes: [], at: 0, queue: [], place: 0, item: null, shownAt: 0, undo: [], times: [], busy: false,
