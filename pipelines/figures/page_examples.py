@@ -161,12 +161,13 @@ def class_examples(
 
     Where boxes are not known, the boxes in pictures labelled as not showing the class are wrong, unless a label is.
     Where they are known, the false positives say more. Boxes of a probability below `least`, which nobody draws, are
-    not shown as wrong.
+    not shown as wrong. Half of the pictures with the class at most are doubtful.
     """
     order, labels, best = shown.detections.order(), shown.labels(), shown.best_windows()
     positives = best[labels[best] > 0][::-1]
     steps = np.unique(np.linspace(0, max(0, len(positives) - 1), SAMPLE).round().astype(int))
-    galleries: dict[str, Any] = {"weak_positives": shown.examples(positives), "shown_on": shown.where}
+    doubtful = positives[: (len(positives) + 1) // 2]
+    galleries: dict[str, Any] = {"weak_positives": shown.examples(doubtful), "shown_on": shown.where}
     galleries["sample"] = shown.examples(positives[steps[: len(positives)]], SAMPLE)
     if shown.voc is not None:
         galleries["best"] = shown.examples(shown.voc.order[shown.voc.tp])

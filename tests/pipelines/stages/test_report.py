@@ -47,8 +47,7 @@ def test_without_boxes_labels_say_which_boxes_are_wrong(shown):
     assert ids(galleries["best"]) == ["a", "e", "b"]
     assert ids(galleries["false_alarms"]) == ["c", "d"]
     assert [example.score for example in galleries["false_alarms"]] == [2.0, 0.1]
-    assert ids(galleries["weak_positives"]) == ["b", "a"]
-    assert [example.score for example in galleries["weak_positives"]] == [1.0, 3.0]
+    assert [(example.id, example.score) for example in galleries["weak_positives"]] == [("b", 1.0)]
     assert "false_positives" not in galleries
 
 
@@ -58,7 +57,7 @@ def test_galleries_hold_the_first_pictures_alone(shown):
     many = Detections(names, -np.arange(30.0), np.tile([0.0, 0, 9, 9], (30, 1)))
     galleries = class_examples(replace(shown, detections=many, records=records), ["cat"])
     assert ids(galleries["best"]) == names[: page_examples.EXAMPLES]
-    assert ids(galleries["weak_positives"]) == names[::-1][: page_examples.EXAMPLES]
+    assert ids(galleries["weak_positives"]) == names[::-1][: min(page_examples.EXAMPLES, 15)]
     assert ids(galleries["sample"]) == names[::-1]
 
 
