@@ -89,11 +89,30 @@ void print_detections(Ort::Session& session, Picture& picture, float least) {
   std::cout << "]\n";
 }
 
+/** Return whether a file decides on pictures. */
+bool decides(Ort::Session& session) {
+  Ort::AllocatorWithDefaultOptions allocator;
+  for (size_t index = 0; index < session.GetOutputCount(); ++index)
+    if (std::string(session.GetOutputNameAllocated(index, allocator).get()) == "decision") return true;
+  return false;
+}
+
+/** Print the decision on a picture as JSON: 0 is ok, k the k-th of the exported classes, -1 unknown. */
+void print_decision(Ort::Session& session, Picture& picture) {
+  const Ort::Value input = picture_tensor(picture);
+  const std::array<const char*, 1> given{"picture"};
+  const std::array<const char*, 2> wanted{"decision", "probability"};
+  const auto found = session.Run(Ort::RunOptions{nullptr}, given.data(), &input, 1, wanted.data(), wanted.size());
+  std::cout << "{\"decision\":" << *found[0].GetTensorData<int64_t>();
+  std::cout << ",\"probability\":" << *found[1].GetTensorData<float>() << "}\n";
+}
+
 int main(int n_arguments, char** arguments) try {
   if (n_arguments < 3) throw std::runtime_error("give a detector, a picture and, if you like, a least probability");
   Picture picture = read_picture(arguments[2]);
   Ort::Env environment(ORT_LOGGING_LEVEL_ERROR);
   Ort::Session session(environment, arguments[1], Ort::SessionOptions());
+  if (decides(session)) print_decision(session, picture);
   print_detections(session, picture, n_arguments > 3 ? std::strtof(arguments[3], nullptr) : 0);
   return 0;
 } catch (const std::exception& problem) {

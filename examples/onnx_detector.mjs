@@ -33,6 +33,14 @@ async function detections(session, picture, least) {
   return rows.filter((row) => !(row.probability < least));
 }
 
+/** Return the decision on a picture: 0 is ok, k the k-th of the exported classes, -1 unknown. */
+async function decision(session, picture) {
+  const found = await session.run({ picture }, ["decision", "probability"]);
+  return { decision: Number(found.decision.data[0]), probability: found.probability.data[0] };
+}
+
 const [detector, photo, least] = argv.slice(2);
 const session = await ort.InferenceSession.create(detector);
-console.log(JSON.stringify(await detections(session, pictureOf(await readFile(photo)), Number(least ?? 0))));
+const picture = pictureOf(await readFile(photo));
+if (session.outputNames.includes("decision")) console.log(JSON.stringify(await decision(session, picture)));
+console.log(JSON.stringify(await detections(session, picture, Number(least ?? 0))));

@@ -33,6 +33,16 @@ def detections(session: Any, pixels: Any, least: float = 0.0, most: int = 10) ->
     ]
 
 
+def decision(session: Any, pixels: Any) -> dict[str, Any]:
+    """Return the decision on a picture, and the probability of the most probable class; {} if the file has none."""
+    metadata = session.get_modelmeta().custom_metadata_map
+    if "threshold" not in metadata:
+        return {}
+    (number,), (probability,) = session.run(["decision", "probability"], {"picture": pixels})
+    names = ["unknown", "ok", *json.loads(metadata["classes"])]  # -1, 0, and the classes from 1 on
+    return {"decision": names[number + 1], "probability": float(probability)}
+
+
 def read_picture(path: Path) -> Any:
     """Return a picture as uint8 (height, width, 3), RGB."""
     from PIL import Image, ImageOps
@@ -42,7 +52,7 @@ def read_picture(path: Path) -> Any:
 
 
 def main() -> None:
-    """Print the detections of every picture as JSON."""
+    """Print the decision on every picture, if the file has one, and the detections as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("detector", type=Path)
     parser.add_argument("pictures", type=Path, nargs="+")
@@ -51,8 +61,9 @@ def main() -> None:
     options = parser.parse_args()
     session = onnxruntime.InferenceSession(options.detector, providers=["CPUExecutionProvider"])
     for path in options.pictures:
-        found = detections(session, read_picture(path), options.least, options.most)
-        print(json.dumps({"picture": str(path), "detections": found}))
+        pixels = read_picture(path)
+        found = detections(session, pixels, options.least, options.most)
+        print(json.dumps({"picture": str(path), **decision(session, pixels), "detections": found}))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from lapsvm.detection.picture_scores import Detected
 from lapsvm.detection.prepared import PreparedWindows, as_pixels, prepare_windows, propose_and_prepare, window_scores
 from lapsvm.detection.score_maps import ScoreMap
 from lapsvm.detection.scored_picture import ScoredPicture
-from lapsvm.detection.scoring import used_scoring
+from lapsvm.detection.scoring import picture_detectors, used_scoring
 from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.inspection.decision import Decision
@@ -240,12 +240,11 @@ class Predictor:
 
         They take a pass of their own, so that the scores of windows have the same bits with and without them.
         """
-        models = {} if self.shown.alarm is None else self.shown.alarm.pictures
-        names = [detector.class_name for detector in self.detectors if detector.class_name in models]
-        if not names or not len(prepared.boxes):
+        models = picture_detectors(self.shown.alarm, self.detectors)
+        if not models or not len(prepared.boxes):
             return {}
-        scores = window_scores(prepared, [Detector(name, models[name].coef) for name in names], self.extractor)
-        return dict(zip(names, scores.mean(axis=0).tolist(), strict=True))
+        scores = window_scores(prepared, models, self.extractor)
+        return dict(zip([model.class_name for model in models], scores.mean(axis=0).tolist(), strict=True))
 
     def many(self, pictures: Iterable[Picture], threads: int | None = None) -> Iterator[dict[str, Detected]]:
         """Yield the boxes in each of several pictures, in their order.

@@ -54,6 +54,13 @@ def model_hash(detector: Detector) -> str:
     return digest.hexdigest()
 
 
+def picture_detectors(alarm: AlarmThreshold | None, detectors: Sequence[Detector]) -> list[Detector]:
+    """Return the picture models of a threshold as detectors, in the order of some classes."""
+    models = {} if alarm is None else alarm.pictures
+    names = [detector.class_name for detector in detectors]
+    return [Detector(name, models[name].coef) for name in names if name in models]
+
+
 def threshold_fits(alarm: AlarmThreshold, detectors: Sequence[Detector]) -> bool:
     """Return whether a threshold was chosen for all of some models, and knows whole pictures by their features."""
     dims = {name: len(model.coef) for name, model in alarm.pictures.items()}

@@ -47,7 +47,7 @@ TOP = 0.1
 """The share of a picture's parts whose mean is its distance."""
 
 _CHANNELS = 128  # that OpenCV averages at once
-_LEAST_LENGTH = 1e-12
+LEAST_LENGTH = 1e-12
 _ARRAYS = ("looks", "differences", "centre")
 
 
@@ -219,7 +219,7 @@ def _directions(parts: Float32, centre: Float32) -> tuple[Float32, Float32]:
 
 def _unit(values: Float32) -> Float32:
     lengths = np.linalg.norm(values.astype(np.float64), axis=-1, keepdims=True)
-    return np.asarray(values / np.maximum(lengths, _LEAST_LENGTH), np.float32)
+    return np.asarray(values / np.maximum(lengths, LEAST_LENGTH), np.float32)
 
 
 def _averaged(cells: Float32) -> Float32:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from lapsvm.catalog import open_dataset
-from lapsvm.detection import Calibration, Detected, Detector, Predictor
+from lapsvm.detection import AlarmThreshold, Calibration, Detected, Detector, Predictor
 from lapsvm.detection.onnx_file import FileContent, detector_file
 from lapsvm.detection.onnx_file.content import NetworkPass
 from lapsvm.detection.onnx_file.pooling import MapWeights
@@ -250,7 +250,7 @@ def test_a_cross_encoder_learns_to_rank_its_documents():
 
 @pytest.fixture
 def exported(tmp_path):
-    """Detectors for two classes, the first calibrated, as a file for ONNX Runtime."""
+    """Detectors for two classes, the first calibrated, as a file for ONNX Runtime that decides on pictures."""
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     nodes = [("Conv", "picture kernel", "map", {"strides": [32, 32]})]
     arrays = {"kernel": np.full((4, 3, 32, 32), 1e-3, np.float32)}
@@ -259,8 +259,9 @@ def exported(tmp_path):
     detectors = [
         Detector("square", np.ones(4), 0.0, calibration=Calibration(1.5, -2.0)), Detector("plain", np.ones(4), 0.1)
     ]  # fmt: skip
-    content = FileContent(detectors, [DetectSettings(max_detections=5)] * 2, passes, 2048, 0.9)
-    file = detector_file(content, network, "tiny", {"classes": '["square", "plain"]'})
+    alarm = AlarmThreshold(0.1, 0.05, {})
+    content = FileContent(detectors, [DetectSettings(max_detections=5)] * 2, passes, 2048, 0.9, alarm=alarm)
+    file = detector_file(content, network, "tiny", {"classes": '["square", "plain"]', "threshold": "0.1"})
     (tmp_path / "detector.onnx").write_bytes(file)
     return tmp_path / "detector.onnx"
 
@@ -270,6 +271,8 @@ def test_an_exported_detector_needs_onnx_runtime_only(exported, tmp_path):
     save_picture(tmp_path / "one.png", np.random.default_rng(0), bright=True)
     said = json.loads(run_example("onnx_detector.py", exported, tmp_path / "one.png", "--most", "2"))
     assert [one["class"] for one in said["detections"]] == ["square", "square", "plain", "plain"]
+    assert said["decision"] == "square"
+    np.testing.assert_allclose(said["probability"], said["detections"][0]["probability"], rtol=1e-6)
     assert [one["probability"] is None for one in said["detections"]] == [False, False, True, True]
     assert "lapsvm" not in [line.split()[1] for line in (EXAMPLES / "onnx_detector.py").read_text().splitlines()
                             if line.startswith(("import", "from"))]  # fmt: skip
@@ -298,14 +301,17 @@ def test_an_exported_detector_gives_the_same_boxes_in_cpp(exported, tmp_path):
     def said(*arguments):
         return subprocess.run([tmp_path / "program", *arguments], capture_output=True, text=True, check=False)
 
-    found = json.loads(said(exported, tmp_path / "one.ppm").stdout)
-    expected = json.loads(run_example("onnx_detector.py", exported, tmp_path / "one.ppm"))["detections"]
+    decided, found = map(json.loads, said(exported, tmp_path / "one.ppm").stdout.splitlines())
+    told = json.loads(run_example("onnx_detector.py", exported, tmp_path / "one.ppm"))
+    expected = told["detections"]
+    assert decided["decision"] == 1
+    np.testing.assert_allclose(decided["probability"], told["probability"], rtol=1e-5)
     assert [["square", "plain"][one["class"]] for one in found] == [one["class"] for one in expected]
     for key in ("box", "score", "probability"):
         got, told = (np.array([one[key] for one in rows], np.float32) for rows in (found, expected))
         np.testing.assert_array_equal(got, told)
     likely = found[0]["probability"]
-    kept = json.loads(said(exported, tmp_path / "one.ppm", str(likely + 1e-3)).stdout)
+    kept = json.loads(said(exported, tmp_path / "one.ppm", str(likely + 1e-3)).stdout.splitlines()[1])
     assert [one["class"] for one in kept] == [1] * len(kept)  # what has no probability is kept
     assert len(kept) > 0
     assert "must be a binary PPM" in said(exported, exported).stderr

@@ -10,12 +10,14 @@ import numpy as np
 
 from lapsvm.arrays import Array, check_known
 from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, sized, spreads
-from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
+from lapsvm.detection.onnx_file.content import FileContent, NetworkPass, memory_pass
 from lapsvm.detection.onnx_file.contrast import contrast_windows
+from lapsvm.detection.onnx_file.deciding import class_probabilities, decide, distance_to_good, is_varied
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.onnx_file.grouping import grouped_windows, lattice
 from lapsvm.detection.onnx_file.pooling import MANY_CHANNELS, Cells, Levels, as_cells, clipped, covered, map_scores
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
+from lapsvm.detection.scoring import picture_detectors
 from lapsvm.errors import DataError, OptionError, import_optional
 
 FORMAT = "lapsvm onnx detector 2"
@@ -32,13 +34,14 @@ _HEAT = 0.5  # temperature of the score map in standard deviations of the window
 class _Scored:
     """The windows of a picture, their scores (k, n), the finest map they were pooled from, and whether they count.
 
-    The windows of the file itself always count.
+    The windows of the file itself always count. Their scores (n, p) by picture models are there if the file decides.
     """
 
     windows: Tensor
     scores: Tensor
     finest: Cells
     counts: Tensor | None
+    by_models: Tensor | None
 
 
 def load_onnx() -> Any:
@@ -60,7 +63,8 @@ def detector_file(
     Outputs: ``boxes`` (m, 4) float32, x1, y1, x2, y2 in pixels of the picture, half-open; ``classes`` (m,) int64;
     ``scores`` (m,) float32; ``probabilities`` (m,) float32, NaN for a class without calibration; ``score_maps`` (k,
     rows, columns) float32; ``all_windows`` (n, 4) float32 and ``window_scores`` (n, k) float32. Boxes are sorted by
-    class, then by descending score.
+    class, then by descending score. With an alarm also ``decision`` (1,) int64, 0 for ok, k for the k-th class, -1 for
+    unknown, and ``probability`` (1,) float32, of the most probable class.
 
     Parameters
     ----------
@@ -92,7 +96,8 @@ def detector_file(
     calibrations = [detector.calibration for detector in content.detectors]
     ranked = sized(graph, scored.windows, scored.scores, [detector.sizes for detector in content.detectors])
     chosen = choose(graph, scored.windows, ranked, content.rules, calibrations, limits, scored.counts)
-    outputs = _outputs(graph, content, chosen, scored)
+    decided = _decided(graph, content, embedded, picture, scored)
+    outputs = _outputs(graph, content, chosen, scored, decided)
     model = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "lapsvm_detector", graph.inputs, outputs, graph.initializers),
         opset_imports=embedded.model.opset_import,
@@ -151,8 +156,29 @@ def _scored_windows(
             scored_maps.append((cells, map_scores(cells, weights)))
     finest = scored_maps[len(content.passes[0].maps) - 1][0]  # the last map of the first pass
     intercepts = graph.constant(np.array([detector.intercept for detector in content.detectors]))
-    scores = reduce(add, [summand for _, summand in scored_maps]).cast(np.float64) + intercepts
-    return _Scored(windows, scores.transposed(1, 0), finest, counts)
+    scores, by_models = reduce(add, [summand for _, summand in scored_maps]).cast(np.float64), None
+    if picture_detectors(content.alarm, content.detectors):
+        k = len(content.detectors)
+        scores, by_models = scores.column(0, k), scores.slice(k, None, 1)
+    return _Scored(windows, (scores + intercepts).transposed(1, 0), finest, counts, by_models)
+
+
+def _decided(
+    graph: Graph, content: FileContent, network: "EmbeddedNetwork", picture: Tensor, scored: _Scored
+) -> dict[str, tuple[Tensor, list[int | str]]]:
+    """Return the outputs of the decision with their shapes; none without an alarm."""
+    if content.alarm is None:
+        return {}
+    planes, distance = picture.transposed(2, 0, 1).cast(np.float32), None
+    if content.good is not None:
+        network_pass, name = memory_pass(content.good)
+        batch = _batch(graph, reduced(graph, planes, content.max_side), network_pass)
+        distance = distance_to_good(graph, content.good, network.run(graph, batch, [name], "memory")[name])
+    shows = is_varied(graph, planes)
+    shows = shows if scored.counts is None else shows & scored.counts
+    probabilities = class_probabilities(graph, content.alarm, content.detectors, scored.scores, scored.by_models)
+    decision, probability = decide(graph, content.alarm, probabilities, shows, distance)
+    return {"decision": (decision, [1]), "probability": (probability, [1])}
 
 
 def _windows(graph: Graph, planes: Tensor, given: Tensor, content: FileContent) -> tuple[Tensor, Tensor]:
@@ -219,7 +245,10 @@ def _score_maps(graph: Graph, scored: _Scored) -> Tensor:
     return graph.where(total > 1e-30, sums / positive(total), lowest.cast(np.float32).unsqueeze(2))
 
 
-def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored) -> list[Array]:
+def _outputs(
+    graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored,
+    decided: Mapping[str, tuple[Tensor, list[int | str]]],
+) -> list[Array]:  # fmt: skip
     """Name the outputs and return their declarations."""
     k = len(content.detectors)
     declared: dict[str, tuple[Tensor, list[int | str]]] = {
@@ -230,6 +259,7 @@ def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored
         "score_maps": (_score_maps(graph, scored), [k, "rows", "columns"]),
         "all_windows": (scored.windows.cast(np.float32), ["windows", 4]),
         "window_scores": (scored.scores.transposed(1, 0).cast(np.float32), ["windows", k]),
+        **decided,
     }
     infos = []
     for name, (tensor, shape) in declared.items():

@@ -173,16 +173,20 @@ def _voted(
 
 def _probabilities(graph: Graph, scores: Tensor, classes: Tensor, calibrations: Sequence[Calibration | None]) -> Tensor:
     """Return the probability (m,) of each score, float32. NaN for a class without calibration."""
-    columns = [_calibrated(graph, scores, calibration).unsqueeze(1) for calibration in calibrations]
+    columns = [calibrated(graph, scores, calibration).unsqueeze(1) for calibration in calibrations]
     table = graph.join(columns, 1)
     return graph.op("GatherElements", table, classes.unsqueeze(1), axis=1).reshape(-1).cast(np.float32)
 
 
-def _calibrated(graph: Graph, scores: Tensor, calibration: Calibration | None) -> Tensor:
+def calibrated(graph: Graph, scores: Tensor, calibration: Calibration | None) -> Tensor:
     """Return the probabilities (m,) of scores by one map."""
     if calibration is None:
         return scores * 0.0 + float("nan")
-    logits = scores * calibration.slope + calibration.offset
+    return logistic(graph, scores * calibration.slope + calibration.offset)
+
+
+def logistic(graph: Graph, logits: Tensor) -> Tensor:
+    """Return the probabilities of logits, float64."""
     return graph.constant(1.0) / ((logits.minimum(700.0).maximum(-700.0) * -1.0).exp() + 1.0)
 
 

@@ -13,6 +13,8 @@ from lapsvm.detection.onnx_file.pooling import MapWeights
 from lapsvm.errors import OptionError, ShapeError
 from lapsvm.features.extractors.blocks import Block, recorded_blocks, split_blocks
 from lapsvm.features.extractors.maps.outputs import MULTIPLE
+from lapsvm.inspection.threshold import AlarmThreshold
+from lapsvm.objectness.good_pictures import GoodPictures
 from lapsvm.settings import DetectSettings
 
 _WHY = "so its detectors cannot become an ONNX file"
@@ -64,6 +66,11 @@ class FileContent:
         `lapsvm.windows.contrast`; 0 for none.
     in_8_bits : bool, default False
         Whether maps of many channels are pooled in 8 bits where the network gives them in 8 bits.
+    alarm : AlarmThreshold, optional
+        With it the file decides on pictures. The passes have the weights of its picture models after those of the
+        detectors, in the order of `lapsvm.detection.scoring.picture_detectors`.
+    good : GoodPictures, optional
+        The memory of good pictures, if the alarm has one.
     """
 
     detectors: Sequence[Detector]
@@ -73,6 +80,8 @@ class FileContent:
     max_area: float
     fine_side: int = 0
     in_8_bits: bool = False
+    alarm: AlarmThreshold | None = None
+    good: GoodPictures | None = None
 
 
 def network_passes(description: Mapping[str, Any], detectors: Sequence[Detector]) -> tuple[NetworkPass, ...]:
@@ -136,12 +145,23 @@ def _check_exportable(extractor: Mapping[str, Any]) -> None:
 def _network_pass(extractor: Mapping[str, Any], weights: Sequence[tuple[Array, Block]]) -> NetworkPass:
     """Return the pass of one extractor, whose maps have these weights (d, k)."""
     outputs = _listed(extractor["output"])
-    multiple = np.lcm.reduce([patch or MULTIPLE for patch in _listed(extractor.get("patch"))])
-    scale = extractor["scale"] if isinstance(extractor["scale"], list) else [extractor["scale"]] * 3
     maps = {
         name: _map_weights(matrix, block, extractor["norm"] == "l2", extractor["contrast"])
         for name, (matrix, block) in zip(outputs, weights, strict=True)
     }
+    return _pass_with(extractor, maps)
+
+
+def memory_pass(good: GoodPictures) -> tuple[NetworkPass, str]:
+    """Return the pass of the network of a memory, without weights, and the name of its map."""
+    description = good.network.describe()
+    return _pass_with(description, {}), str(_listed(description["output"])[0])
+
+
+def _pass_with(extractor: Mapping[str, Any], maps: Mapping[str, MapWeights]) -> NetworkPass:
+    """Return the pass of an extractor with these maps."""
+    multiple = np.lcm.reduce([patch or MULTIPLE for patch in _listed(extractor.get("patch"))])
+    scale = extractor["scale"] if isinstance(extractor["scale"], list) else [extractor["scale"]] * 3
     return NetworkPass(
         int(extractor["size"]), int(multiple), extractor["order"], tuple(extractor["mean"]), tuple(scale), maps
     )

@@ -28,6 +28,11 @@ class OnnxDetector:
         The file.
     threads : int, default 1
 
+    Attributes
+    ----------
+    decides : bool
+        Whether the file decides on pictures.
+
     Raises
     ------
     DependencyError
@@ -44,6 +49,7 @@ class OnnxDetector:
         except Exception as error:  # noqa: BLE001 - its exceptions share no other base
             raise DataError(f"the exported detector cannot be read by ONNX Runtime: {one_line(error)}.") from None
         self._inputs = [inputs.name for inputs in self._session.get_inputs()]
+        self.decides = "decision" in [output.name for output in self._session.get_outputs()]
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -62,6 +68,13 @@ class OnnxDetector:
         boxes, classes, scores, maps = self.run(["boxes", "classes", "scores", "score_maps"], pixels, **limits)
         masks = [classes == number for number in range(len(maps))]
         return [(boxes[mask].astype(np.float64), scores[mask].astype(np.float64)) for mask in masks]
+
+    def decision(self, pixels: Array, **more: Array) -> int | None:
+        """Return the decision on a picture: 0 for ok, k for the k-th class, -1 for unknown. None if the file has none.
+
+        `more` as for `run`.
+        """
+        return int(self.run(["decision"], pixels, **more)[0][0]) if self.decides else None
 
     def run(self, outputs: list[str], pixels: Array, **more: Array) -> list[Any]:
         """Return some outputs for a picture (h, w, 3), uint8 RGB; `more` are inputs of a file with all inputs."""

@@ -8,10 +8,10 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.boxes import iou
 from lapsvm.catalog import ImageRecord, Pixels
-from lapsvm.detection import Predictor, score_many
+from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import OnnxDetector
+from lapsvm.detection.onnx_file.deciding import decision_number
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.prepared import prepare_windows
 from lapsvm.errors import DataError
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.evaluation.tables import mean
@@ -41,12 +41,15 @@ class Compared:
         By the run's proposals, and by the file's own windows.
     difference : float
         The largest one of the scores of the run's proposals; NaN where they were not compared.
+    decisions : tuple of 2 int, optional
+        By both, as numbers of the file; None without a threshold.
     """
 
     record: ImageRecord
     predicted: Found
     exported: Found
     difference: float
+    decisions: tuple[int | None, int | None] | None = None
 
 
 def compare_picture(
@@ -60,26 +63,28 @@ def compare_picture(
         If `equal` is asked for and the scores of the same windows differ by more than `_TOLERANCE`.
     """
     (detector, scorer), (record, pixels) = files, shown
-    windows = predictor.propose(pixels)
-    picture = prepare_windows(pixels, windows, predictor.windows.max_side, predictor.extractor)
-    scores = score_many(predictor.detectors, picture.features())
-    difference = float("nan")
+    scored, difference = predictor.scored(pixels), float("nan")
     if equal:
-        difference = float(np.abs(scorer.window_scores(pixels, picture.boxes) - scores).max(initial=0.0))
+        difference = float(np.abs(scorer.window_scores(pixels, scored.boxes) - scored.scores).max(initial=0.0))
         if not difference <= _TOLERANCE:
             raise DataError(
                 f"the exported scores must equal the run's to {_TOLERANCE:g}, but those of picture {record.id!r} "
                 f"differ by {difference:.2g}; the file is not written."
             )
-    rules = zip(scores.T, predictor.detection, predictor.detectors, strict=True)
-    predicted = [detect_windows(of_class, picture.boxes, rule, one.sizes) for of_class, rule, one in rules]
-    return Compared(record, predicted, detector.detect(pixels), difference)
+    rules = zip(scored.scores.T, predictor.detection, predictor.detectors, strict=True)
+    predicted = [detect_windows(of_class, scored.boxes, rule, one.sizes) for of_class, rule, one in rules]
+    decision, names = scored.decision(), [one.class_name for one in predictor.detectors]
+    decisions = None if decision is None else (decision_number(decision, names), detector.decision(pixels))
+    return Compared(record, predicted, detector.detect(pixels), difference, decisions)
 
 
 def summary(compared: Sequence[Compared], classes: Sequence[str], known: AnnotatedBoxes | None) -> Iterator[str]:
     """Yield the lines that say how the file compares with the run."""
     differences = [pair.difference for pair in compared if not np.isnan(pair.difference)]
     yield f"scores of given windows: largest difference {max(differences):.1g} in {len(differences)} pictures"
+    others = other_decisions(compared)
+    if others is not None:
+        yield f"own windows: the file decides otherwise than predict on {others} of {len(compared)} pictures"
     figures = None if known is None else average_precisions(compared, classes, known)
     if figures is None:
         agreeing = agreement(compared, classes)
@@ -90,6 +95,12 @@ def summary(compared: Sequence[Compared], classes: Sequence[str], known: Annotat
     of_run, exported = figures
     sentence = f"VOC AP {exported:.3f} beside {of_run:.3f} of predict"
     yield f"own windows: {sentence}" + (f"; {_ADVICE}" if exported < of_run - LOST else "")
+
+
+def other_decisions(compared: Sequence[Compared]) -> int | None:
+    """Return on how many pictures both decide differently; None without decisions."""
+    pairs = [pair.decisions for pair in compared if pair.decisions is not None]
+    return sum(first != second for first, second in pairs) if pairs else None
 
 
 def agreement(compared: Sequence[Compared], classes: Sequence[str]) -> float | None:

@@ -11,7 +11,9 @@ from typing import Any
 from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import FORMAT, INPUTS, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
+from lapsvm.detection.onnx_file.deciding import NEVER_UNKNOWN, RULE, UNKNOWN_RULE
 from lapsvm.detection.onnx_file.quantisation import quantised_network
+from lapsvm.detection.scoring import picture_detectors
 from lapsvm.errors import DataError, OptionError, SettingsError
 from lapsvm.features import recorded_description
 from lapsvm.features.extractors.efficientnet import KIND
@@ -36,6 +38,7 @@ LACKING = (
     "windows: the file's own lack those around edges and corners that method small has, so that it may miss small "
     "things; a file of --inputs all takes the windows of Predictor.propose"
 )
+PROMISED = "the promised share of false alarms is that of predict: of its windows, and of the network in float32"
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 
 
@@ -65,6 +68,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     inputs = options["inputs"] or INPUTS[0]
     if predictor.windows.method == "small":
         reporter.say(LACKING)
+    if predictor.shown.alarm is not None:
+        reporter.say(f"decision: {_decides(predictor)}; {PROMISED}")
     content = detector_file(*parts, inputs)
     classes = [detector.class_name for detector in predictor.detectors]
     figures: dict[str, Any] = {"classes": classes, "compared": []}
@@ -155,10 +160,35 @@ def _content(predictor: Predictor) -> FileContent:
     thresholds = sorted({rule.nms_threshold for rule in detection})
     if len(thresholds) > 1:
         raise SettingsError(f"the classes must share one nms_threshold for the format onnx, got {thresholds}.")
-    passes = network_passes(recorded_description(predictor.extractor), detectors)
-    windows = predictor.windows
+    windows, alarm = predictor.windows, predictor.shown.alarm
+    weighted = [*detectors, *picture_detectors(alarm, detectors)]
+    passes = network_passes(recorded_description(predictor.extractor), weighted)
     fine_side = windows.proposal_side if windows.method in FINE else 0
-    return FileContent(detectors, detection, passes, windows.max_side, windows.max_area, fine_side)
+    return FileContent(
+        detectors, detection, passes, windows.max_side, windows.max_area, fine_side, alarm=alarm, good=predictor.good
+    )
+
+
+def _decides(predictor: Predictor) -> str:
+    """Return the rule of the file's decisions."""
+    return f"{RULE}; {NEVER_UNKNOWN if predictor.good is None else UNKNOWN_RULE}; 0, ok: otherwise"
+
+
+def _threshold_metadata(predictor: Predictor) -> dict[str, str]:
+    """Return the metadata of a file that decides; none of a run without a threshold."""
+    alarm = predictor.shown.alarm
+    if alarm is None:
+        return {}
+    unlike = {} if predictor.good is None or alarm.unlike is None else {"unknown_distance": repr(alarm.unlike.distance)}
+    confidence = {} if alarm.confidence is None else {"confidence": repr(alarm.confidence)}
+    return {
+        "decision": _decides(predictor),
+        "threshold": repr(alarm.probability),
+        **unlike,
+        "max_false_alarms": repr(alarm.max_false_alarms),
+        **confidence,
+        "promise": f"{alarm.promise} {PROMISED}",
+    }
 
 
 def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]:
@@ -176,4 +206,5 @@ def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]
         "precision": FLOAT32,
         "network_licence": licence,
         "network_sha256": sha256(network).hexdigest(),
+        **_threshold_metadata(predictor),
     }

@@ -11,7 +11,7 @@ from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.detection.onnx_file import OnnxDetector
 
 from ...annotations.known_boxes import AnnotatedBoxes
-from .onnx_comparison import Compared, Found, agreement, average_precisions
+from .onnx_comparison import Compared, Found, agreement, average_precisions, other_decisions
 
 FLOAT32, INT8 = "float32", "int8"
 CALIBRATED = 12  # pictures on which the ranges between layers are measured
@@ -54,7 +54,9 @@ def compare_precisions(
     before, after = (Timed(OnnxDetector(content)) for content in files)
     compared = []
     for record, pixels in pictures:
-        compared.append(Compared(record, before(pixels), after(pixels), float("nan")))
+        decisions = before.detector.decision(pixels), after.detector.decision(pixels)
+        decided = decisions if before.detector.decides else None
+        compared.append(Compared(record, before(pixels), after(pixels), float("nan"), decided))
         step()
     return compared, (before, after)
 
@@ -69,7 +71,7 @@ def precision_figures(
     """Return name of a figure -> {"float32": value, "int8": value}, and how many best boxes stay in their places.
 
     ``milliseconds`` a picture by one thread, ``megabytes``, and ``voc_ap`` where boxes are known; elsewhere
-    ``same_boxes``, the share of pictures of int8 alone.
+    ``same_boxes``, the share of pictures of int8 alone. ``other_decisions`` is the share on which it decides otherwise.
     """
     pairs: dict[str, Sequence[float]] = {
         "milliseconds": [detector.milliseconds for detector in timed],
@@ -79,6 +81,9 @@ def precision_figures(
     if precisions is not None:
         pairs["voc_ap"] = precisions
     figures = {name: dict(zip((FLOAT32, INT8), pair, strict=True)) for name, pair in pairs.items()}
+    others = other_decisions(compared)
+    if others is not None:
+        figures["other_decisions"] = {INT8: others / len(compared)}
     agreeing = None if precisions is not None else agreement(compared, classes)
     return figures if agreeing is None else figures | {"same_boxes": {INT8: agreeing}}
 
@@ -98,3 +103,5 @@ def precision_lines(figures: Mapping[str, Mapping[str, float]], n_pictures: int)
         same = figures["same_boxes"][INT8]
         line = f"int8: the best boxes differ from those of float32 in {1 - same:.0%} of the pictures"
         yield line + (f"; {_ADVICE}" if same < ENOUGH else "")
+    if "other_decisions" in figures:
+        yield f"int8: decides otherwise than float32 on {figures['other_decisions'][INT8]:.0%} of the pictures"

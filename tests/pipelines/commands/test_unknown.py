@@ -7,10 +7,14 @@ import shutil
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.exporting import onnx_detector
 from lapsvm.pipelines.commands.verbs import main
 from PIL import Image
 
+from lapsvm.catalog import read_image
 from lapsvm.detection import AlarmThreshold, Predictor
+from lapsvm.detection.onnx_file import OnnxDetector
+from lapsvm.detection.onnx_file.deciding import decision_number
 from lapsvm.inspection.decision import UNKNOWN
 
 from ...twins.networks import cells, onnx_network
@@ -147,6 +151,32 @@ def test_without_its_memory_nothing_is_unknown_and_a_line_says_so(run, product, 
     found = command("predict", "--model", run, product / "new/ramp")
     assert {entry["verdict"] for entry in json.loads(found.out)} <= {"ok", "spot"}
     assert "finds nothing unknown, as" in " ".join(found.err.split())
+
+
+def test_the_exported_file_decides_as_the_run_and_says_by_which_rule(made, product, command, tmp_path):
+    to = tmp_path / "detector.onnx"
+    words = "export", "--out", made, "--format", "onnx", "--to", to, "--inputs", "all"
+    exported = command(*words, "--precision", "int8")
+    assert exported.status == 0, exported.err
+    said = " ".join(exported.err.split())
+    assert "own windows: the file decides otherwise than predict on" in said
+    assert "int8: decides otherwise than float32 on" in said
+    assert onnx_detector.PROMISED in said
+    to.unlink()
+    assert command(*words, "--no-comparison").status == 0
+    file, predictor = OnnxDetector(to.read_bytes()), Predictor.open(made)
+    alarm, stored, numbers = predictor.shown.alarm, file.metadata, set()
+    assert (float(stored["threshold"]), float(stored["max_false_alarms"])) == (alarm.probability, SHARE)
+    assert float(stored["unknown_distance"]) == alarm.unlike.distance
+    assert alarm.promise in stored["promise"]
+    for path in [*(product / "test").rglob("*.png"), *(product / "new").rglob("*.png")]:
+        scored = predictor.scored(path)
+        expected = scored.decision()
+        decision, probability = file.run(["decision", "probability"], read_image(path), windows=scored.boxes)
+        np.testing.assert_allclose(probability, [expected.probability], atol=1e-5)
+        assert decision == decision_number(expected, json.loads(stored["classes"]))
+        numbers.add(int(decision[0]))
+    assert numbers == {-1, 0, 1}
 
 
 def test_the_page_and_the_file_say_it(run, command):
