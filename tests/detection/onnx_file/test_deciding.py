@@ -1,6 +1,7 @@
 """The decision in the file is that of the predictor: on made pictures, by picture models and a memory of good ones."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ def predictor(tmp_path_factory, write_network, pictures):
 def file_of(predictor, write_network):
     """A function that returns the file of the predictor, with changes of its content."""
 
+    @cache
     def made(inputs="all", **change):
         alarm = predictor.shown.alarm
         weighted = [*predictor.detectors, *picture_detectors(alarm, predictor.detectors)]
