@@ -320,6 +320,15 @@ def test_an_exported_detector_gives_the_same_boxes_in_cpp(exported, tmp_path):
     assert said(tmp_path / "one.ppm").returncode == 1
 
 
+@pytest.mark.parametrize("name", ["onnx_detector.mjs", "onnx_detector.cpp", "onnx_detector.cs"])
+def test_examples_in_other_languages_ask_for_outputs_that_the_file_has(exported, name):
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(exported, providers=["CPUExecutionProvider"])
+    lists = re.findall(r'[\[{] ?((?:"\w+"(?:, )?){2,}) ?[\]}]', (EXAMPLES / name).read_text())
+    asked = {word for words in lists for word in re.findall(r"\w+", words)}
+    assert {"boxes", "decision", "probability"} <= asked <= {output.name for output in session.get_outputs()}
+
+
 def test_the_run_of_an_example_keeps_the_written_format(worked):
     """More runs, and damage: tests/pipelines/run/test_format.py."""
     assert " 0 rules broken." in run_example("validate_run.py", worked / "run")
