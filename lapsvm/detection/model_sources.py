@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,13 @@ from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsErro
 from lapsvm.features import Extractor, recorded_description, settings_difference
 from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
 from lapsvm.inspection.threshold import FILE, AlarmThreshold
-from lapsvm.objectness.good_pictures import FILE as MEMORY
-from lapsvm.objectness.good_pictures import GoodPictures, good_network
 from lapsvm.settings import FILE as BY_FILE
 from lapsvm.settings import IMPORTED, DetectSettings, NetworkSettings, ProposalSettings, current_names
 from lapsvm.texts.reading import read_toml
 from lapsvm.windows.proposals import WINDOWS_VERSION, reduced
+
+if TYPE_CHECKING:
+    from lapsvm.objectness.good_pictures import GoodPictures
 
 MODEL_SUFFIX = ".safetensors"
 _EXAMPLE = np.array([1.0, 0.0]), np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
@@ -129,12 +130,16 @@ def seen_by_memory(pixels: Pixels, max_side: int) -> Pixels:
     return reduced(pixels, max_side)
 
 
-def stored_memory(alarm: AlarmThreshold | None, folder: Path, extractor: Extractor) -> GoodPictures | None:
+def stored_memory(alarm: AlarmThreshold | None, folder: Path, extractor: Extractor) -> "GoodPictures | None":
     """Return the memory of good pictures of a threshold, None without one; warn if it is not the threshold's."""
-    network = good_network(extractor)
-    if alarm is None or alarm.unlike is None or network is None:
+    if alarm is None or alarm.unlike is None:
         return None
-    path = folder / MEMORY
+    from lapsvm.objectness.good_pictures import FILE as MEMORY
+    from lapsvm.objectness.good_pictures import GoodPictures, good_network
+
+    path, network = folder / MEMORY, good_network(extractor)
+    if network is None:
+        return None
     try:
         memory = GoodPictures.load(path, network)
         if memory.digest == alarm.unlike.memory:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lapsvm.arrays import Array, check_count
 from lapsvm.catalog import Pixels, is_plain
@@ -21,10 +21,12 @@ from lapsvm.errors import InputError
 from lapsvm.features import Extractor
 from lapsvm.inspection.decision import Decision
 from lapsvm.inspection.shown import Shown
-from lapsvm.objectness.good_pictures import GoodPictures, Unlike, parts_of
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.packages import check_package
 from lapsvm.windows.proposals import picture_windows
+
+if TYPE_CHECKING:
+    from lapsvm.objectness.good_pictures import GoodPictures, Unlike
 
 _SHOWN = 5  # classes in its repr
 ModelPaths = str | Path | Sequence[str | Path]
@@ -66,7 +68,7 @@ class Predictor:
     seed: int
     detection: Sequence[DetectSettings]
     shown: Shown = field(default_factory=Shown)
-    good: GoodPictures | None = None
+    good: "GoodPictures | None" = None
 
     def __repr__(self) -> str:
         names = [detector.class_name for detector in self.detectors]
@@ -228,10 +230,12 @@ class Predictor:
         rules = self.detection, self.shown, is_plain(pixels), self._picture_scores(prepared)
         return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules, self._unlike(pixels))
 
-    def _unlike(self, pixels: Pixels) -> Unlike | None:
+    def _unlike(self, pixels: Pixels) -> "Unlike | None":
         """Return how unlike good pictures a picture is; None without a memory of these."""
         if self.good is None:
             return None
+        from lapsvm.objectness.good_pictures import Unlike, parts_of
+
         parts = parts_of(self.good.network, model_sources.seen_by_memory(pixels, self.windows.max_side))
         return Unlike(self.good.map(parts), (pixels.shape[0], pixels.shape[1]))
 

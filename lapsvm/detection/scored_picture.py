@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from lapsvm.detection.score_maps import ScoreMap, score_map
 from lapsvm.inspection.decision import UNKNOWN, Decision
 from lapsvm.inspection.shown import Shown
 from lapsvm.inspection.threshold import AlarmThreshold
-from lapsvm.objectness.good_pictures import Unlike
 from lapsvm.settings import DetectSettings
+
+if TYPE_CHECKING:
+    from lapsvm.objectness.good_pictures import Unlike
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class ScoredPicture:
     shown: Shown = field(default_factory=Shown)
     is_plain: bool = False
     picture_scores: Mapping[str, float] = field(default_factory=dict)
-    unlike: Unlike | None = None
+    unlike: "Unlike | None" = None
 
     def __repr__(self) -> str:
         names, (height, width) = ", ".join(detector.class_name for detector in self.detectors), self.size
@@ -134,7 +137,7 @@ class ScoredPicture:
         scored = score_map(self.boxes, scores, self.size, calibration)
         return replace(scored, values=np.zeros_like(scored.values)) if self.is_plain and calibration else scored
 
-    def _unlike_map(self, unlike: Unlike) -> ScoreMap:
+    def _unlike_map(self, unlike: "Unlike") -> ScoreMap:
         least = 0.0 if self.shown.alarm is None or self.shown.alarm.unlike is None else self.shown.alarm.unlike.distance
         values = unlike.values
         return ScoreMap(values / np.maximum(values + np.float32(least), np.finfo(np.float32).tiny), True)

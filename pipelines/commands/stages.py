@@ -7,6 +7,8 @@ from ..cli.answer import Outcome
 from ..cli.application import check_device
 from ..cli.parameters import add_verb
 from ..cli.parsing import setting_values
+from ..settings.option import Option
+from ..settings.options import panel
 
 ALL_STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
 DEMO: dict[str, Any] = {
@@ -16,6 +18,8 @@ DEMO: dict[str, Any] = {
     "train.C": (1.0, 10.0, 100.0),
 }
 """Settings that take the embedded digits through all stages in a minute or two."""
+PHOTOS: dict[str, Any] = {"data.name": "plates", "features.extractors": ("efficientnet_lite0",)}
+"""Settings of the demo on a drawn product, whose pictures lie beside the run."""
 
 
 def run_verb(options: Mapping[str, Any], *stages: str, **defaults: Any) -> Outcome:
@@ -102,11 +106,17 @@ def report(options: dict[str, Any]) -> Outcome | None:
     return run_verb(options, "report")
 
 
-@add_verb("demo")
+@add_verb("demo", *panel(
+    "Data",
+    Option("photos", "--photos", bool, "Drawn photographs of a product with defects, and the network of the extra "
+           "photos, in place of digits.", default=False),
+))  # fmt: skip
 def demo(options: dict[str, Any]) -> Outcome | None:
     """Embedded data, all stages, a table and a page; nothing is downloaded.
 
     Example: lapsvm demo --out demo-run
     """
-    root = str(options["out"].resolve() / "data")
-    return run_verb(options, *ALL_STAGES, **DEMO, **{"data.root": root})
+    out = options["out"].resolve()
+    if options.pop("photos"):
+        return run_verb(options, *ALL_STAGES, **PHOTOS, **{"data.root": str(out.with_name(f"{out.name}-pictures"))})
+    return run_verb(options, *ALL_STAGES, **DEMO, **{"data.root": str(out / "data")})

@@ -60,7 +60,7 @@ def table(panel: str, verbs: str, main: str = "", **of: Mapping[str, str]) -> di
 class DataSettings:
     """The pictures, and the classes to learn; only evaluation reads ``boxes``."""
 
-    name: str = setting("", "voc, folder, csv, coco, imagefolder, mvtec, digits, or a data set of your own.",
+    name: str = setting("", "voc, folder, csv, coco, imagefolder, mvtec, digits, plates, or a data set of your own.",
         flag="--data", main="*")
     root: str = setting("", "The folder of the data set; for a later verb, if the data have moved.", kind=Path,
         flag="--root", verbs=OF_ROOT, main="run extract import")

@@ -110,6 +110,16 @@ def test_the_demo_answers(tmp_path, command, monkeypatch):
     assert answer["figures"]["sets"]["test"]["mean"]["ap_area"] > 0.3
 
 
+@pytest.mark.slow
+def test_the_demo_on_drawn_photographs_answers_with_its_threshold_next(tmp_path, command, monkeypatch):
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    monkeypatch.setattr("lapsvm.datasets.plates.DEFECTS", 6)
+    answer = answer_of(command("demo", "--photos", "--out", tmp_path / "demo", "--json", "--quiet"))
+    assert answer["figures"]["sets"]["test"]["mean"]["image_ap"] > 0.8
+    assert answer["next"].startswith("lapsvm threshold")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo", "demo-pictures"]
+
+
 def test_figures_are_those_of_the_files(finished, run_copy, command):
     answer = answer_of(command("evaluate", "--out", run_copy, "--json"))
     stored = json.loads((finished / "evaluation.json").read_text())["sets"]
