@@ -17,7 +17,15 @@ from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm detector"
 VERSION = 1
-_NUMBERS = ("C", "J", "trim", "duality_gap", "boxes_stayed", "boxes_moved")  # of the provenance's result
+_NUMBERS = (
+    "C",
+    "J",
+    "trim",
+    "duality_gap",
+    "boxes_stayed",
+    "boxes_moved",
+    "telling_parts",
+)  # of the provenance's result
 _FOLDS = "held_out_image_ap"
 SIZES = "sizes"  # the entry of the result with the numbers of a `SizePrior`
 _ROWS = 4096  # features are widened to float64 this many windows at a time

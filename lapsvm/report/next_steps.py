@@ -31,6 +31,10 @@ _LOOK_AT_BOXES = (
     "Training and refinement put the box of a picture in different places, or make it larger or smaller: the labels "
     "leave open what the object is. Look at, or mark, 20 boxes of each class."
 )
+PARTS_TELL = (
+    "Parts of the boxes separate the pictures too: pictures without the class never show what surrounds it, and labels "
+    "leave open whether the class is the whole or a part. Add such pictures, or look at five boxes."
+)
 
 
 class BoxMoves(NamedTuple):
@@ -83,6 +87,8 @@ class Findings:
         Pictures on whose boxes a person has given a verdict: looking at boxes is no advice then.
     scene_may_decide : bool, default False
         Whether labels alone are known, and the pictures without the class may be of other scenes.
+    telling_parts : (int, int), optional
+        Pictures with the class whose box has several parts that each score above pictures without it, and all of them.
     """
 
     name: str
@@ -93,6 +99,7 @@ class Findings:
     boxes: BoxMoves | None = None
     verdicts: int = 0
     scene_may_decide: bool = False
+    telling_parts: tuple[int, int] = (0, 0)
 
     @property
     def is_easy(self) -> bool:
@@ -150,7 +157,19 @@ def next_steps(
             (name, f"{of.stayed} of {sum(of)} boxes stayed where they began") for name, of in moving.items()
         )
         steps.append(NextStep("Boxes are not settled", numbers, _LOOK_AT_BOXES, commands.review))
+    if telling := {
+        findings.name: findings.telling_parts
+        for findings in known
+        if parts_tell(*findings.telling_parts) and not findings.verdicts
+    }:
+        numbers = tuple((name, f"in {count} of {of} pictures") for name, (count, of) in telling.items())
+        steps.append(NextStep("Parts of the boxes separate the pictures too", numbers, PARTS_TELL, commands.review))
     return tuple(steps)
+
+
+def parts_tell(count: int, of: int) -> bool:
+    """Return whether parts separate surely more than half of the pictures, by E. B. Wilson's interval."""
+    return count > 0 and wilson(count / of, NORMAL**2 / of)[0] > HALF
 
 
 def is_weak(image_ap: float | None, chance: float | None) -> bool:

@@ -105,10 +105,11 @@ def _detector(
     task: FitTask, trained: Detector, refined: Refined, pictures: StoredPictures, projection: Projection | None
 ) -> Detector:
     """Return the final detector of a class, without a certificate where its weights changed after training."""
-    whole, held_out = refined.chains[0], provenance_value(trained, "result").get("held_out_image_ap", [])
-    solution = replace(whole.trained, coef=whole.weights)
-    is_certified = np.array_equal(whole.weights, whole.trained.coef)
-    result = {"held_out_image_ap": held_out, **refined.result}
+    chain, before = refined.chains[0], provenance_value(trained, "result")
+    kept = {name: before[name] for name in ("held_out_image_ap", "telling_parts") if name in before}
+    solution = replace(chain.trained, coef=chain.weights)
+    is_certified = np.array_equal(chain.weights, chain.trained.coef)
+    result = {"held_out_image_ap": [], **kept, **refined.result}
     return fitted_detector(task, result, solution, pictures.scale, projection, is_certified=is_certified)
 
 

@@ -152,7 +152,10 @@ def class_findings(
     """Return the findings on a class, with this `result` in its model's provenance."""
     stayed, moved = (result.get(key) for key in ("boxes_stayed", "boxes_moved"))
     boxes = None if stayed is None or moved is None else BoxMoves(stayed, moved)
-    return Findings(name, labels.positive, labels.negative, *_unseen_image_ap(name, test, held_out), boxes)
+    positive = 0 if held_out is None else int((held_out.y > 0).sum())
+    telling = (min(result.get("telling_parts") or 0, positive), positive)
+    unseen = _unseen_image_ap(name, test, held_out)
+    return Findings(name, labels.positive, labels.negative, *unseen, boxes, telling_parts=telling)
 
 
 def _imported(context: RunContext) -> list[str]:

@@ -12,6 +12,7 @@ from lapsvm.bags import Bags
 from lapsvm.errors import OptionError
 from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
+from lapsvm.report.next_steps import PARTS_TELL, parts_tell
 
 from ..context import RunContext, Workspace
 from ..fitting.fit import FitRequest, Trainer, batches, fit_requests
@@ -23,6 +24,7 @@ from ..products.fold_models import FoldModels, fold_numbers, seen_labels
 from ..products.held_out import BoxModel, ScoredPictures, calibrated, is_to_learn
 from ..products.history import write_history
 from ..products.models import FitTask, denied_tasks, fit_tasks, fitted_detector, weights_hash
+from ..products.parts import count_telling
 from ..products.projection import projection_of
 from ..products.shards import finished_shards
 from ..run.dataset import Labels
@@ -173,6 +175,11 @@ class Training:
         (solution, *of_folds), choice, fold = trained
         result = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
         self._say_weaknesses(task, solution, choice)
+        if of_folds:
+            coefs, smoothing = [solved.coef for solved in of_folds], self.settings.detect.score_smoothing
+            result["telling_parts"] = count = count_telling(windows.pictures, task.y, fold, coefs, smoothing)
+            if parts_tell(count, int(((fold > 0) & (task.y > 0)).sum())) and not task.reviews.known:
+                self.workspace.reporter.say(f"train: {task.name}: {PARTS_TELL}")
         pairs, scale = windows.pairs, windows.scale
         unfolded = replace(solution, coef=pairs.unfold(solution.coef))
         detector = fitted_detector(task, result, unfolded, pairs.unfold_scale(scale), windows.projection)

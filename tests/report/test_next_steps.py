@@ -20,6 +20,7 @@ CASES = {
         replace(FINE, boxes=BoxMoves(59, 41)),
         "59 of 100 boxes stayed where they began",
     ),
+    "Parts of the boxes separate the pictures too": (replace(FINE, telling_parts=(61, 100)), "in 61 of 100 pictures"),
 }
 
 
@@ -40,6 +41,8 @@ def test_a_step_alone_is_shown_for_its_case(finding):
         replace(FINE, image_ap=1.0),
         replace(EASY, image_ap=0.979),
         replace(EASY, verdicts=1),
+        replace(FINE, telling_parts=(59, 100)),
+        replace(FINE, telling_parts=(100, 100), verdicts=1),
         replace(FINE, boxes=BoxMoves(60, 40)),
         replace(FINE, boxes=BoxMoves(0, 0)),
         replace(FINE, boxes=BoxMoves(2, 0)),

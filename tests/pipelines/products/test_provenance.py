@@ -45,7 +45,8 @@ def test_a_result_of_another_kind_is_refused(result):
 
 
 @pytest.mark.parametrize(
-    "change", [{"J": "x"}, {"boxes_moved": "x"}, {"held_out_image_ap": [{"folds": ["x"]}]}, {"C": {}}]
+    "change",
+    [{"J": "x"}, {"boxes_moved": "x"}, {"telling_parts": "x"}, {"held_out_image_ap": [{"folds": ["x"]}]}, {"C": {}}],
 )
 def test_a_page_of_a_changed_model_is_one_sentence(run_copy, refused, change):
     path = run_copy / "models" / "six.safetensors"

@@ -46,6 +46,7 @@ def test_the_model_tells_how_it_was_refined(refined):
     assert provenance["result"]["C"] == 10
     first = Detector.load(refined / "first" / "six.safetensors").provenance["result"]
     assert provenance["result"]["held_out_image_ap"] == first["held_out_image_ap"]  # the page warns by it
+    assert provenance["result"]["telling_parts"] == first["telling_parts"]
     assert provenance["result"]["duality_gap"] <= provenance["training"]["tol"]
 
 
