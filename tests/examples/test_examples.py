@@ -70,6 +70,17 @@ def test_a_drawn_product_has_masks_where_defects_are_and_is_the_same_again(tmp_p
     assert sorted(path.name for path in (tmp_path / "one/new/tuesday").iterdir())[-1] == "3-hole.png"
 
 
+@pytest.mark.slow
+def test_the_notebook_finds_boxes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for cell in json.loads((EXAMPLES / "first_boxes.ipynb").read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # noqa: S102 - our own text
+    assert [len(boxes) for boxes in names["boxes"].values()] == [1, 1, 1]
+    assert names["scored"].score_map("stain").values.shape == (240, 320)
+
+
 @pytest.fixture(scope="module")
 def worked(pictures, tmp_path_factory):
     """What the first example leaves."""
