@@ -175,7 +175,7 @@ def _predict_picture(
     """Return the result for one picture; the reason why it cannot be read if `skip_bad` is set."""
     from lapsvm.catalog import read_picture
 
-    from .drawing.boxes import drawn_boxes, unknown_boxes
+    from .drawing.boxes import drawn_boxes, unlike_boxes
 
     try:
         picture = read_picture(path)
@@ -194,7 +194,7 @@ def _predict_picture(
     detected, decision = scored.detections(), scored.decision()
     n_drawn, not_drawn = 0, ""
     if drawing is not None:
-        boxes = drawn_boxes(detected, predictor.shown.least) + unknown_boxes(decision)
+        boxes = drawn_boxes(detected, predictor.shown.least) + unlike_boxes(decision)
         not_drawn = _not_drawn(drawing, pixels, boxes, scored, standing_out)
         n_drawn = 0 if not_drawn else len(boxes)
     height, width = pixels.shape[:2]

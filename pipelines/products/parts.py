@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
+from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, common_areas
 from lapsvm.detection import detect, smooth_scores
 
@@ -45,11 +46,14 @@ def count_telling(pictures: ScoredPictures, y: Labels, fold: Index, models: Sequ
     """Return the number of positive pictures with telling parts, by models (d,) without fold 1, 2 and so on."""
     bags, count = pictures.bags, 0
     for number, weights in enumerate(models, start=1):
-        negatives = bags.subset(np.flatnonzero((fold == number) & (y < 0))).best(weights).score
-        positives = np.flatnonzero((fold == number) & (y > 0))
-        chosen = bags.subset(positives)
-        scores = np.split(chosen.score_windows(weights).astype(np.float64), chosen.offsets[1:-1])
-        for row, values in zip(positives, scores, strict=True):
+        without, positives = (np.flatnonzero((fold == number) & (sign * y > 0)) for sign in (-1, 1))
+        negatives = np.array([values.max() for values in _scores(bags.subset(without), weights)])
+        for row, values in zip(positives, _scores(bags.subset(positives), weights), strict=True):
             boxes = pictures.boxes[bags.offsets[row] : bags.offsets[row + 1]]
             count += has_telling_parts(boxes, values, negatives, smoothing)
     return count
+
+
+def _scores(bags: Bags, weights: Float64) -> list[Float64]:
+    """Return the scores of each bag's windows."""
+    return np.split(bags.score_windows(weights).astype(np.float64), bags.offsets[1:-1])

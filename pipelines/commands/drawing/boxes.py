@@ -167,7 +167,7 @@ def drawn_boxes(detected: Mapping[str, Detected], least: float) -> list[DrawnBox
     return sorted(drawn, key=lambda box: -box.strength)
 
 
-def unknown_boxes(decision: Decision | None) -> list[DrawnBox]:
+def unlike_boxes(decision: Decision | None) -> list[DrawnBox]:
     """Return the box of what is unknown in a picture, as a list; an empty one for other decisions."""
     if decision is None or decision.box is None:
         return []

@@ -62,6 +62,6 @@ def test_a_test_set_that_shows_the_defect_everywhere_has_no_order_to_judge(produ
     assert sets["test"]["intervals"]["mean"]["image_ap"] is None
     assert sets["trainval"]["held_out"]["mean"]["image_ap"] > 0
     page = " ".join((run / "page/index.html").read_text().split())
-    pictures = page[page.index(">Whole pictures</h2>") : page.index("</header>")]
+    pictures = page[page.index(">Whole pictures</h3>") : page.index(">Class by class</h2>")]
     assert "by models that did not see the picture" in pictures
     assert "on test" not in pictures
