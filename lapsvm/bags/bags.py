@@ -330,6 +330,10 @@ class Bags:
         (scores,) = self._pass.run(Scores(np.ascontiguousarray(np.atleast_2d(folded.T))))
         return scores[:, 0] if folded.ndim == 1 else scores
 
+    def split_scores(self, weights: ArrayLike) -> list[Float64]:
+        """Return the scores (n_i,) of each bag's windows by `weights` (d,)."""
+        return np.split(self.score_windows(weights), self.offsets[1:-1])
+
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
         return self._scaled(self._store.take(self._selection.rows(bags, index)))

@@ -241,8 +241,7 @@ def best_boxes(
     """
     if not len(pictures):
         return np.zeros((0, 4)), np.zeros(0)
-    chosen, single = bags.subset(pictures), replace(settings, max_detections=1)
-    scores = np.split(chosen.score_windows(weights).astype(np.float64), chosen.offsets[1:-1])
+    scores, single = bags.subset(pictures).split_scores(weights), replace(settings, max_detections=1)
     own_boxes = (boxes[bags.offsets[picture] : bags.offsets[picture + 1]] for picture in pictures)
     pairs = zip(scores, own_boxes, strict=True)
     detections = [detect_windows(values, windows, single, sizes) for values, windows in pairs]

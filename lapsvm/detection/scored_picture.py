@@ -70,8 +70,9 @@ class ScoredPicture:
             return None
         distance = None if self.unlike is None else self.unlike.distance
         decided = self.shown.alarm.decide(self._picture_probabilities, distance)
-        is_unknown = self.unlike is not None and decided.class_name == UNKNOWN
-        return replace(decided, box=self.unlike.box) if self.unlike is not None and is_unknown else decided
+        if self.unlike is None or decided.class_name != UNKNOWN:
+            return decided
+        return replace(decided, box=self.unlike.box)
 
     @property
     def _picture_probabilities(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ neighbours, which only makes its distance less: a share of good pictures that is
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -182,19 +183,19 @@ class Unlike:
     map: Float32
     size: tuple[int, int]
 
-    @property
+    @cached_property
     def distance(self) -> float:
         """The distance of the picture."""
         return distance_of(self.map)
 
-    @property
+    @cached_property
     def values(self) -> Float32:
         """The distances at each pixel, float32 (h, w)."""
         import cv2
 
         return np.asarray(cv2.resize(self.map, self.size[::-1], interpolation=cv2.INTER_LINEAR))
 
-    @property
+    @cached_property
     def box(self) -> tuple[float, float, float, float]:
         """The least region around the most distant pixel, x1, y1, x2, y2; the picture if it is in no region."""
         values, (height, width) = self.values, self.size

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, common_areas
 from lapsvm.detection import detect, smooth_scores
 
@@ -46,14 +45,10 @@ def count_telling(pictures: ScoredPictures, y: Labels, fold: Index, models: Sequ
     """Return the number of positive pictures with telling parts, by models (d,) without fold 1, 2 and so on."""
     bags, count = pictures.bags, 0
     for number, weights in enumerate(models, start=1):
-        without, positives = (np.flatnonzero((fold == number) & (sign * y > 0)) for sign in (-1, 1))
-        negatives = np.array([values.max() for values in _scores(bags.subset(without), weights)])
-        for row, values in zip(positives, _scores(bags.subset(positives), weights), strict=True):
+        rows = np.flatnonzero((fold == number) & (y != 0))
+        scores = dict(zip(rows.tolist(), bags.subset(rows).split_scores(weights), strict=True))
+        negatives = np.array([values.max() for row, values in scores.items() if y[row] < 0])
+        for row in rows[y[rows] > 0].tolist():
             boxes = pictures.boxes[bags.offsets[row] : bags.offsets[row + 1]]
-            count += has_telling_parts(boxes, values, negatives, smoothing)
+            count += has_telling_parts(boxes, scores[row], negatives, smoothing)
     return count
-
-
-def _scores(bags: Bags, weights: Float64) -> list[Float64]:
-    """Return the scores of each bag's windows."""
-    return np.split(bags.score_windows(weights).astype(np.float64), bags.offsets[1:-1])

@@ -87,9 +87,8 @@ def top_counts(bags: Bags, images: Index, top: float) -> Index:
 
 def top_windows(bags: Bags, images: Index, w: Float64, counts: Index) -> ImputedWindows:
     """Return the `counts` (m,) best windows of each image at `w`, best first; equal scores in their order."""
-    subset = bags.subset(images)
-    scores = np.split(subset.score_windows(w), subset.offsets[1:-1])
-    chosen = [np.argsort(-values, kind="stable")[:count] for values, count in zip(scores, counts, strict=True)]
+    pairs = zip(bags.subset(images).split_scores(w), counts, strict=True)
+    chosen = [np.argsort(-values, kind="stable")[:count] for values, count in pairs]
     return ImputedWindows(bags, images, np.concatenate(chosen), counts)
 
 

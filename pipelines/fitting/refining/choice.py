@@ -72,8 +72,7 @@ def _windows_by_scores(
 
 def _row_scores(pictures: StoredPictures, rows: Index, weights: Float64, share: float) -> list[Float64]:
     """Return the scores of the windows of the pictures `rows` (m,), with a share of the prior."""
-    part, offsets = pictures.bags.subset(rows), pictures.bags.offsets
-    scores = np.split(part.score_windows(weights), part.offsets[1:-1])
+    scores, offsets = pictures.bags.subset(rows).split_scores(weights), pictures.bags.offsets
     if pictures.prior is None:
         return scores
     own = (slice(offsets[row], offsets[row + 1]) for row in rows)

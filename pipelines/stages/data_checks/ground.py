@@ -11,6 +11,7 @@ from lapsvm.errors import ImageError, MissingError
 
 from ...settings.recipes import from_network
 from ...settings.settings import Settings
+from .sides import spread
 
 SAMPLE = 33
 """Pictures that are read: spread evenly over the set."""
@@ -68,7 +69,7 @@ def _parts(pixels: Pixels) -> Array:
 def _read(records: Sequence[ImageRecord]) -> list[Pixels]:
     """Return some of the pictures; those that cannot be read whole are left out."""
     pictures = []
-    for record in records[:: -(-len(records) // SAMPLE)] if records else ():
+    for record in spread(records, SAMPLE):
         with suppress(ImageError, MissingError):
             pictures.append(record.pixels())
     return pictures

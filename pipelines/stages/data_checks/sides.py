@@ -58,10 +58,15 @@ def fitted_to(records: Sequence[ImageRecord], settings: Settings, *, is_open: bo
     )
 
 
+def spread(records: Sequence[ImageRecord], most: int) -> Sequence[ImageRecord]:
+    """Return at most a number of records, in equal steps over all."""
+    return records[:: max(1, -(-len(records) // most))]
+
+
 def median_side(records: Sequence[ImageRecord]) -> int:
     """Return the median of the longer sides, in pixels; pictures whose header cannot be read do not count."""
     sides = []
-    for record in records[:: -(-len(records) // SAMPLE)]:
+    for record in spread(records, SAMPLE):
         with suppress(ImageError, MissingError):
             sides.append(longer_side(record.path))
     return round(median(sides)) if sides else 0
