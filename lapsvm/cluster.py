@@ -128,7 +128,8 @@ def _local(distributed: Any, jobs: int) -> Any:
 
 
 def _client(distributed: Any, address: str, timeout: float) -> Any:
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # failures are raised
+    for name in ("distributed", "distributed.client"):  # the second has a level of its own; failures are raised
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError):

@@ -1,5 +1,6 @@
 """Bags whose windows other processes hold: two workers of a local cluster."""
 
+import logging
 import os
 import shutil
 import signal
@@ -321,6 +322,11 @@ def test_work_that_kills_its_workers_is_given_up(monkeypatch):
         pytest.raises(ClusterError, match=r"^the same call lost several workers at"),
     ):
         own.submit(os._exit, 1).result()
+
+
+@pytest.mark.parametrize("part", ["client", "batched", "comm.tcp", "core"])
+def test_dask_does_not_log_what_is_raised(cluster, part):
+    assert not logging.getLogger(f"distributed.{part}").isEnabledFor(logging.ERROR)
 
 
 def test_a_connection_finds_the_workers_that_are_there(cluster, tmp_path):
