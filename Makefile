@@ -7,6 +7,8 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
+# tests start the program hundreds of times, and each start would compile all sources again
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cython_ext/*.h lapsvm/_ext/*.pxd)
 
