@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapsvm.arrays import as_number
-from lapsvm.catalog import Pixels
 from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.detection.scoring import DETECTION, SEARCHED, scoring_difference, threshold_fits
@@ -21,7 +20,7 @@ from lapsvm.inspection.threshold import FILE, AlarmThreshold
 from lapsvm.settings import FILE as BY_FILE
 from lapsvm.settings import IMPORTED, DetectSettings, NetworkSettings, ProposalSettings, current_names
 from lapsvm.texts.reading import read_toml
-from lapsvm.windows.proposals import WINDOWS_VERSION, reduced
+from lapsvm.windows.proposals import WINDOWS_VERSION
 
 if TYPE_CHECKING:
     from lapsvm.objectness.good_pictures import GoodPictures
@@ -123,11 +122,6 @@ def stored_alarm(
             "threshold again."
         )
     return alarm
-
-
-def seen_by_memory(pixels: Pixels, max_side: int) -> Pixels:
-    """Return a picture as the memory of good pictures sees it: reduced as for an extractor."""
-    return reduced(pixels, max_side)
 
 
 def stored_memory(alarm: AlarmThreshold | None, folder: Path, extractor: Extractor) -> "GoodPictures | None":

@@ -23,7 +23,7 @@ from lapsvm.inspection.decision import Decision
 from lapsvm.inspection.shown import Shown
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.packages import check_package
-from lapsvm.windows.proposals import picture_windows
+from lapsvm.windows.proposals import picture_windows, reduced
 
 if TYPE_CHECKING:
     from lapsvm.objectness.good_pictures import GoodPictures, Unlike
@@ -236,7 +236,7 @@ class Predictor:
             return None
         from lapsvm.objectness.good_pictures import Unlike, parts_of
 
-        parts = parts_of(self.good.network, model_sources.seen_by_memory(pixels, self.windows.max_side))
+        parts = parts_of(self.good.network, reduced(pixels, self.windows.max_side))
         return Unlike(self.good.map(parts), (pixels.shape[0], pixels.shape[1]))
 
     def _picture_scores(self, prepared: PreparedWindows) -> dict[str, float]:

@@ -88,6 +88,13 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Float64]:
+        """Return the samples and their labels, +1 and -1, after all checks; store the classes."""
+        checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=_TYPES)
+        check_moderate(checked)
+        self.classes_, labels = two_classes(targets)
+        return checked, labels
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -180,17 +187,15 @@ class RankSVM(LinearRanker):
         ConvergenceWarning
             If the duality gap is above `tol` after `max_calls` inferences.
         """
-        checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=_TYPES)
+        checked, labels = self._checked(X, y)
         check_positive("C", self.C)
         check_positive("tol", self.tol)
         check_count("max_calls", self.max_calls)
-        check_moderate(checked)
         learned = check_switch("fit_intercept", self.fit_intercept)
         if learned and not isinstance(as_loss(self.loss), ZeroOneLoss):
             raise InputError(
                 f"fit_intercept must be False for the loss {self.loss!r}, which ignores intercepts, got True."
             )
-        self.classes_, labels = two_classes(targets)
         samples = Samples(_with_ones(checked) if learned else checked)
         risk = self._risk() if groups is None else GroupedRisk(self._risk(), _as_groups(groups, labels))
 

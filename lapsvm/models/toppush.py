@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from lapsvm.arrays import Float64, Index, check_choice, check_count, check_positive
-from lapsvm.models.supervised import LinearRanker, Samples, check_moderate, two_classes
+from lapsvm.models.supervised import LinearRanker, Samples
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import TopPushSolution, top_push
 
@@ -100,12 +99,10 @@ class TopPush(LinearRanker):
         UserWarning
             If w = 0 is the minimum.
         """
-        checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        checked, labels = self._checked(X, y)
         lam, tol = check_positive("lam", self.lam), check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_choice("loss", self.loss, _LOSSES)
-        check_moderate(checked)
-        self.classes_, labels = two_classes(targets)
         solution = top_push(_Rows(checked), labels, lam, tol, self.loss, max_passes=self.max_iter)
         self.coef_, self.objective_, self.duality_gap_ = solution.w, solution.objective, solution.gap
         self.n_iter_, self.history_ = len(solution.history), solution.history

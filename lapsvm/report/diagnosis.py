@@ -4,7 +4,7 @@ Their numbers are entries of evaluation.json (``Contents.figures``).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from lapsvm.evaluation.measured import HeldOutClass
 from lapsvm.evaluation.measures import Measure, Pictures, Shown, shown_in
 from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import Contents
+from lapsvm.report.misses import MissKind, by_kind
 from lapsvm.report.plots import Plot, reliability_plot
 from lapsvm.report.tables import UNDEFINED, UNSEEN, decimal, where
 
@@ -25,6 +26,10 @@ _ERROR_CAPTION = (
     "both: of .1 to .5 with one of another class; duplicate: a better box has found the object; background: on no "
     "known object; missed: objects that no box explains. Below each number: how much AP (area) would rise if no "
     "such error occurred among all boxes."
+)
+_COUNTS_CAPTION = (
+    "Pictures with the class, counted by what their best-scored box covers. The section "
+    '<a href="#mistakes">Mistakes</a> shows examples.'
 )
 
 
@@ -71,6 +76,28 @@ def figure_tables(contents: Contents) -> list[FigureTable]:
     tables = [maker(contents, figures) for maker in makers for figures in sets]
     tables += [_interval_table(contents, figures) for figures in contents.places]
     return [table for table in tables if table is not None]
+
+
+def window_counts(contents: Contents) -> FigureTable | None:
+    """Return the training pictures with each class by what their best window covers. None if no hits are known."""
+    from markupsafe import Markup
+
+    known = [result for result in contents.classes if result.hits is not None]
+    if not known:
+        return None
+    counts = [[result.hits or 0, *map(len, by_kind(result.misses).values())] for result in known]
+    numbers = [(sum(row), *row) for row in counts]
+    rows = tuple((result.name, _count_cells(row)) for result, row in zip(known, numbers, strict=True))
+    header = ("Pictures", "Correct", *(str(kind).capitalize() for kind in MissKind))
+    places = (result.missed_on for result in contents.classes if result.missed_on)
+    place = next(places, f"on {contents.summary.train.name}")
+    totals = _count_cells(map(sum, zip(*numbers, strict=True)))
+    caption = Markup(_COUNTS_CAPTION)  # noqa: S704 our own text
+    return FigureTable("What the best box covers", place, caption, header, rows, totals, "total")
+
+
+def _count_cells(counts: Iterable[int]) -> tuple[Cell, ...]:
+    return tuple(Cell(str(count)) for count in counts)
 
 
 def value_cell(figure: Figure | None) -> Cell:

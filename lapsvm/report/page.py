@@ -12,7 +12,7 @@ from lapsvm.files import make_folder, write_atomically
 from lapsvm.names.escapes import printable
 from lapsvm.report.alarms import alarm_view
 from lapsvm.report.contents import ClassSummary, Contents
-from lapsvm.report.diagnosis import figure_tables, reliability_view
+from lapsvm.report.diagnosis import figure_tables, reliability_view, window_counts
 from lapsvm.report.headline import class_table, headline
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
@@ -23,7 +23,6 @@ from lapsvm.report.tables import (
     left_out_sentence,
     seen_notes,
     sentences,
-    window_counts,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES, threads
         groups=column_groups(contents),
         sentences=sentences(contents),
         seen_notes=seen_notes(contents),
-        window_counts=window_counts(contents.classes),
+        window_counts=window_counts(contents),
         left_out_sentence=left_out_sentence(contents),
         views=views,
         first_kinds=_box_kinds(view.galleries.first for view in views),

@@ -9,8 +9,7 @@ from lapsvm.errors import ShapeError
 from lapsvm.evaluation import Figures
 from lapsvm.evaluation.measures import MEANING, Measure, Pictures, Shown, seen_note, shown_in
 from lapsvm.names.escapes import printable
-from lapsvm.report.contents import ClassSummary, Contents
-from lapsvm.report.misses import by_kind
+from lapsvm.report.contents import Contents
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -123,42 +122,6 @@ def where(figures: Figures) -> str:
     """Return the pictures of figures in plain words, such as "on test"."""
     plain = {Pictures.TEST: f"on {figures.set_name}", Pictures.HELD_OUT: UNSEEN, Pictures.TRAINING: SEEN}
     return plain[figures.pictures]
-
-
-@dataclass(frozen=True)
-class WindowCounts:
-    """Pictures of the training set with a class, counted by the kind of their best window.
-
-    Attributes
-    ----------
-    titles : tuple of str
-        "Pictures", "Correct", the four kinds of misses, and "No window" if that occurs.
-    rows : tuple of (str, tuple of int)
-        A class and its counts.
-    totals : tuple of int
-        The sums over the classes.
-    """
-
-    titles: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[int, ...]], ...]
-    totals: tuple[int, ...]
-
-
-def window_counts(classes: Sequence[ClassSummary]) -> WindowCounts | None:
-    """Count the correct best windows and the misses of each kind; return None without classes of known hits."""
-    known = [(result.name, _window_kinds(result)) for result in classes if result.hits is not None]
-    if not known:
-        return None
-    titles = tuple(known[0][1])
-    rows = tuple((name, tuple(counts.values())) for name, counts in known)
-    return WindowCounts(titles, rows, tuple(map(sum, zip(*(counts for _, counts in rows), strict=True))))
-
-
-def _window_kinds(result: ClassSummary) -> dict[str, int]:
-    """Return the counts of one class by column title."""
-    missed = {str(kind).capitalize(): len(examples) for kind, examples in by_kind(result.misses).items()}
-    counts = {"Correct": result.hits or 0, **missed}
-    return {"Pictures": sum(counts.values()), **counts}
 
 
 def left_out_sentence(contents: Contents) -> str:

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
 from lapsvm.arrays import Float32, Float64, Index
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection.model_sources import seen_by_memory
 from lapsvm.errors import ImageError, MissingError
 from lapsvm.features import Extractor, PooledNetwork
 from lapsvm.inspection.decision import UNKNOWN
 from lapsvm.inspection.promises import Promise
 from lapsvm.inspection.threshold import choose_two_thresholds
 from lapsvm.objectness.good_pictures import LEAST_PICTURES, GoodPictures, distance_of, good_network, parts_of
+from lapsvm.windows.proposals import reduced
 
 from ..context import StoredRun
 from ..run.progress import Reporter
@@ -73,12 +74,12 @@ def learn_good_pictures(
         reporter.say(f"{_OFF}{of:,} good pictures, in their groups, are too few for two thresholds with this promise.")
         return None
     try:
-        parts = {name: list(_parts(stored, name, of.ids, network, reporter)) for name, of in sets.items()}
+        parts = {name: _parts(stored, name, of.ids, network, reporter) for name, of in sets.items()}
         more = list(_parts(stored, HELD_OUT, false_alarms, network, reporter)) if false_alarms else []
+        memory, distances = _distances(held_out, groups[HELD_OUT], parts, more, network)
     except (ImageError, MissingError) as error:
         reporter.say(_OFF + str(error))
         return None
-    memory, distances = _distances(held_out, groups[HELD_OUT], parts, more, network)
     good = held_out.is_ok
     chosen = choose_two_thresholds(held_out.best[good], distances[HELD_OUT][good], promise, groups[HELD_OUT][good])
     return None if chosen is None else LearnedGood(memory, distances, *chosen)
@@ -109,27 +110,28 @@ def _parts(
     records: dict[str, ImageRecord] = {record.id: record for record in stored.data.records[name]}
     with reporter.bar(f"compare {name} with good pictures", len(ids), "pictures") as bar:
         for image_id in ids:
-            yield parts_of(network, seen_by_memory(records[image_id].pixels(), stored.settings.windows.max_side))
+            yield parts_of(network, reduced(records[image_id].pixels(), stored.settings.windows.max_side))
             bar.step()
 
 
 def _distances(
     held_out: PictureProbabilities,
     groups: Index,
-    parts: Mapping[str, Sequence[Float32]],
+    parts: Mapping[str, Iterator[Float32]],
     more: Sequence[Float32],
     network: PooledNetwork,
 ) -> tuple[GoodPictures, dict[str, Float64]]:
     """Return the memory, with `more` good pictures, and the distances of pictures of each set.
 
-    Held-out pictures have the distances to parts that are not of their own group.
+    Held-out pictures have the distances to parts that are not of their own group. Other sets are read one picture at a
+    time, once the memory is there.
     """
     good = np.flatnonzero(held_out.is_ok).tolist()
-    pictures = [*(parts[HELD_OUT][row] for row in good), *more]
+    of_held_out = list(parts[HELD_OUT])
+    pictures = [*(of_held_out[row] for row in good), *more]
     memory = GoodPictures.fit(network, pictures, [*groups[good].tolist(), *range(-len(more), 0)])
     distances = {}
     for key, of_set in parts.items():
-        own = groups.tolist() if key == HELD_OUT else [None] * len(of_set)
-        pairs = zip(of_set, own, strict=True)
+        pairs = zip(of_held_out, groups.tolist(), strict=True) if key == HELD_OUT else zip(of_set, repeat(None))
         distances[key] = np.array([distance_of(memory.map(one, group)) for one, group in pairs])
     return memory, distances

@@ -133,11 +133,7 @@ class SetDetections(Product):
         *files, path = run.detection_files(set_name, classes)
         exist = all(file.is_file() for file in files)
         text = stamp_with_results(stamp, files) if exist and path.is_file() else ""
-        return cls(
-            path,
-            {"record": text},
-            lambda file: {"record": read_regular(file, "file", SMALL_FILE).decode(errors="replace")},
-        )
+        return cls(path, {"record": text}, _record)
 
 
 def detect_set(

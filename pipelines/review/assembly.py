@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b, sha256
 from importlib.resources import files
@@ -25,13 +24,10 @@ def page_file(name: str) -> str:
     return (files(__package__) / "page" / name).read_text(encoding="utf-8")
 
 
-def served_page(words: Iterable[tuple[str, str]] = ()) -> bytes:
-    """Return the page that a server sends, with other words in place of some; its policy is in the headers."""
+def served_page(*, decides: bool = False) -> bytes:
+    """Return the page that a server sends, to judge boxes or decisions; its policy is in the headers."""
     scripts = "\n".join(f'<script src="{name}"></script>' for name in SCRIPTS)
-    text = _assembled(policy="", style='<link rel="stylesheet" href="review.css">', script=scripts)
-    for usual, other in words:
-        text = text.replace(usual, other, 1)
-    return text.encode()
+    return _assembled(style='<link rel="stylesheet" href="review.css">', script=scripts, decides=decides).encode()
 
 
 def write_page(session: ReviewSession, path: Path) -> int:
@@ -66,11 +62,11 @@ def _hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-def _assembled(**parts: str) -> str:
-    text = page_file("review.html")
-    for name, part in parts.items():
-        text = text.replace(f"<!-- {name} -->", part, 1)
-    return text
+def _assembled(**parts: object) -> str:
+    from jinja2 import Template
+
+    page = Template(page_file("review.html"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return f"{page.render(**parts)}\n"
 
 
 def _page_data(session: ReviewSession) -> dict[str, Any]:

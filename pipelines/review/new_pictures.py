@@ -39,18 +39,6 @@ from ..verdicts.taught import (
 from ..verdicts.verdict import Box, are_boxes, as_boxes, read_lines
 from .session import COUNT, LONGEST_SIDE, jpeg
 
-_RIGHT = '<button type="button" id="right" aria-keyshortcuts="r Space"><kbd>r</kbd> <kbd>Space</kbd> right</button>'
-PAGE_WORDS = (
-    ("Which box is", "Is the decision right? Else it shows"),
-    ("<!-- right -->", _RIGHT),
-    (' Space"><kbd>1</kbd> <kbd>Space</kbd> first box', '"><kbd>1</kbd> it is in the first box'),
-    ("second box", "in the second"),
-    ("third box", "in the third"),
-    ("none of these", "missed, no box"),
-    ("w</kbd> draw", "w</kbd> missed: draw it"),
-    ("not in the picture", "false alarm"),
-)
-"""Texts of the page, and those that stand there in a review of new pictures."""
 _SAID_BY = {"right": RIGHT, "boxes": MISSED, "none": MISSED, "absent": FALSE_ALARM, "skip": NOTHING}
 """The verdicts of the page."""
 
@@ -88,7 +76,7 @@ class NewPictures:
         If a file is not there.
     """
 
-    page_words = PAGE_WORDS
+    decides = True
 
     def __init__(
         self, run: RunFolder, predictor: Predictor, files: Sequence[Path], *, copies: bool, new_class: str | None = None

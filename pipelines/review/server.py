@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, path: str) -> tuple[bytes, str]:
         if path == "":
-            return served_page(self.server.session.page_words), _TYPES["html"]
+            return served_page(decides=self.server.session.decides), _TYPES["html"]
         if path in ("review.css", *SCRIPTS):
             return page_file(path).encode(), _TYPES[path.rpartition(".")[2]]
         self._check_same_site()

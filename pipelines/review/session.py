@@ -57,7 +57,7 @@ class ReviewSession:
         If the run has no models, or not those of its settings, or no shards.
     """
 
-    page_words = ()
+    decides = False
 
     def __init__(self, stored: StoredRun, class_name: str | None = None) -> None:
         self.stored, self._lock = stored, Lock()

@@ -86,21 +86,14 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     missing = [left_out(context.data.records[name], context.shards(name)) for name in sets]
     maps, verified = _maps(context, sets, detectors), verified_classes(context.run, reviewed)
     alarm = stored_threshold(context.run, context.reporter, detectors)
-    classes = [_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ())) for name in names]
-    shown = {name: shown_set(detectors[name], train, test, held_out[name], maps) for name in names}
     least = Shown(alarm=alarm).least
     said = {name: str(figure) for name, figure in verified.items()}
-    stands_out = {
-        name: class_sentence(name, recorded(detector), said.get(name, "")) for name, detector in detectors.items()
-    }
-    classes = [
-        replace(
-            of,
-            stands_out=stands_out[of.name],
-            **class_examples(shown[of.name], names, least, has_good=has_good),
-        )
-        for of in classes
-    ]
+    classes = []
+    for name in names:
+        shown = shown_set(detectors[name], train, test, held_out[name], maps)
+        stands_out = class_sentence(name, recorded(detectors[name]), said.get(name, ""))
+        more = class_examples(shown, names, least, has_good=has_good) | {"stands_out": stands_out}
+        classes.append(_class_result(detectors[name], train, test, held_out[name], maps, steps.get(name, ()), more))
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
         summary,
@@ -251,7 +244,9 @@ def _class_result(
     held_out: HeldOut | None,
     maps: PictureMaps,
     steps: tuple[CccpStep, ...],
+    more: Mapping[str, Any],
 ) -> ClassSummary:
+    """Return a class on the page, `more` being its other fields."""
     name, seen = detector.class_name, shown_set(detector, train, maps=maps)
     unseen = seen if held_out is None else shown_set(detector, train, held_out=held_out, maps=maps)
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
@@ -268,6 +263,7 @@ def _class_result(
         missed_on=unseen.where,
         disagreements=disagreements(seen, held_out),
         hits=int(best.hits.sum()) if best else None,
+        **more,
     )
 
 

@@ -7,7 +7,8 @@ import pytest
 from lapsvm.errors import ShapeError
 from lapsvm.evaluation import MEASURES
 from lapsvm.report import ClassSummary, Contents, column_groups, left_out_sentence, markdown_table
-from lapsvm.report.tables import duration, window_counts
+from lapsvm.report.diagnosis import window_counts
+from lapsvm.report.tables import duration
 
 TWO = (ClassSummary("bus", C=10.0, duality_gap=8.3e-4), ClassSummary("cat"))
 AP = {"ap_11point", "ap_area", "npos"}
@@ -120,19 +121,21 @@ def test_durations_read_as_people_say_them(seconds, text):
 
 
 def test_best_windows_are_counted_by_what_they_show(full_contents):
-    classes = [replace(result, hits=10 + i) for i, result in enumerate(full_contents.classes)]
-    counted = window_counts(classes)
-    assert counted.titles == (
+    classes = tuple(replace(result, hits=10 + i) for i, result in enumerate(full_contents.classes))
+    counted = window_counts(replace(full_contents, classes=classes))
+    assert counted.header == (
         "Pictures", "Correct", "Too large", "Too small (a part)", "Poor overlap (context)", "Wrong object",
     )  # fmt: skip
-    for i, (result, (name, counts)) in enumerate(zip(classes, counted.rows, strict=True)):
+    rows = [(name, [int(cell.text) for cell in cells]) for name, cells in counted.rows]
+    for i, (result, (name, counts)) in enumerate(zip(classes, rows, strict=True)):
         assert name == result.name
-        assert counts[:2] == (10 + i + len(result.misses), 10 + i)
+        assert counts[:2] == [10 + i + len(result.misses), 10 + i]
         assert sum(counts[2:]) == len(result.misses)
         assert all(count > 0 for count in counts)
-    assert counted.totals == tuple(sum(counts[i] for _, counts in counted.rows) for i in range(6))
+    assert [int(cell.text) for cell in counted.last] == [sum(counts[i] for _, counts in rows) for i in range(6)]
 
 
-def test_without_boxes_best_windows_are_not_counted():
-    assert window_counts([ClassSummary("bus"), ClassSummary("cat")]) is None
-    assert [name for name, _ in window_counts([ClassSummary("bus"), ClassSummary("cat", hits=1)]).rows] == ["cat"]
+def test_without_boxes_best_windows_are_not_counted(full_contents):
+    without, known = ClassSummary("bus"), ClassSummary("cat", hits=1)
+    assert window_counts(replace(full_contents, classes=(without,))) is None
+    assert [name for name, _ in window_counts(replace(full_contents, classes=(without, known))).rows] == ["cat"]
