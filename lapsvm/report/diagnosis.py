@@ -89,11 +89,11 @@ def window_counts(contents: Contents) -> FigureTable | None:
     numbers = [(sum(row), *row) for row in counts]
     rows = tuple((result.name, _count_cells(row)) for result, row in zip(known, numbers, strict=True))
     header = ("Pictures", "Correct", *(str(kind).capitalize() for kind in MissKind))
-    places = (result.missed_on for result in contents.classes if result.missed_on)
-    place = next(places, f"on {contents.summary.train.name}")
+    known_places = (result.missed_on for result in contents.classes if result.missed_on)
+    pictures = next(known_places, f"on {contents.summary.train.name}")
     totals = _count_cells(map(sum, zip(*numbers, strict=True)))
     caption = Markup(_COUNTS_CAPTION)  # noqa: S704 our own text
-    return FigureTable("What the best box covers", place, caption, header, rows, totals, "total")
+    return FigureTable("What the best box covers", pictures, caption, header, rows, totals, "total")
 
 
 def _count_cells(counts: Iterable[int]) -> tuple[Cell, ...]:
