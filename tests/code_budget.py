@@ -5,6 +5,7 @@ A line of code is neither blank nor comment nor docstring; where a file is not P
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -23,12 +24,20 @@ def code_lines(path: Path) -> int:
         return len(shown)
     lines = {number for number, line in enumerate(text.splitlines(), 1) if number in shown and line.strip()[0] != "#"}
     documented = set[int]()
-    for node in ast.walk(ast.parse(text)):
+    for node in spanning(ast.parse(text)):
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             lines |= set(range(node.lineno, node.end_lineno + 1))  # of a text of several lines each counts
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             documented |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return len(lines - documented)
+
+
+def spanning(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and those inside it that stand in several lines: the others count by their line."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if getattr(child, "lineno", 0) != getattr(child, "end_lineno", 1):
+            yield from spanning(child)
 
 
 def room_of(path: Path) -> str:

@@ -20,16 +20,11 @@ AREAS = [average_precision_area, reference.average_precision_area]
 TWINS = {"ids": ["array", "reference"]}
 
 
-@pytest.mark.parametrize("area", AREAS, **TWINS)
-def test_the_area_is_below_the_curve_made_monotone(area):
-    recall, precision = [1 / 4, 1 / 4, 2 / 4, 3 / 4], [1 / 1, 1 / 2, 2 / 3, 3 / 4]
-    assert area(recall, precision) == pytest.approx(1 / 4 * 1 + 1 / 4 * 3 / 4 + 1 / 4 * 3 / 4)
-
-
-@pytest.mark.parametrize("points", POINTS, **TWINS)
-def test_eleven_points_take_the_best_precision_from_each_recall_on(points):
-    recall, precision = [1 / 4, 1 / 4, 2 / 4, 3 / 4], [1 / 1, 1 / 2, 2 / 3, 3 / 4]
-    assert points(recall, precision) == pytest.approx((3 * 1 + 5 * 3 / 4) / 11)
+@pytest.mark.parametrize(("area", "points"), list(zip(AREAS, POINTS, strict=True)), **TWINS)
+def test_both_measures_take_the_best_precision_from_each_recall_on(area, points):
+    curve = [1 / 4, 1 / 4, 2 / 4, 3 / 4], [1 / 1, 1 / 2, 2 / 3, 3 / 4]
+    assert area(*curve) == pytest.approx(1 / 4 * 1 + 1 / 4 * 3 / 4 + 1 / 4 * 3 / 4)
+    assert points(*curve) == pytest.approx((3 * 1 + 5 * 3 / 4) / 11)
 
 
 @pytest.mark.parametrize("measure", POINTS + AREAS)

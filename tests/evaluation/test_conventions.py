@@ -33,12 +33,9 @@ def outcomes(result):
     return result.matches.outcome.tolist()
 
 
-def test_an_overlap_of_exactly_one_half_is_enough():
-    assert outcomes(evaluate(found((1, HALF)), objects(BOX))) == [1]
-
-
-def test_an_overlap_of_exactly_one_half_is_not_enough_for_a_strict_rule():
-    assert outcomes(evaluate(found((1, HALF)), objects(BOX), strict=True)) == [-1]
+@pytest.mark.parametrize(("strict", "outcome"), [(False, 1), (True, -1)])
+def test_an_overlap_of_exactly_one_half_is_enough_unless_the_rule_is_strict(strict, outcome):
+    assert outcomes(evaluate(found((1, HALF)), objects(BOX), strict=strict)) == [outcome]
 
 
 def test_without_the_extra_pixel_the_same_boxes_overlap_less():

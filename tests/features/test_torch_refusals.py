@@ -177,9 +177,15 @@ def test_torch_is_not_imported_before_a_network_is_opened():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+IN_FORWARD = (
+    "import sys\nimport torch\nclass make(torch.nn.Module):\n    def forward(self, batch):\n        sys.exit(0)"
+)
+
+
 @pytest.mark.parametrize(
     ("code", "status"),
     [
+        (IN_FORWARD, "0"),
         ("import sys\nsys.exit()", "None"),
         ("import sys\ndef make():\n    sys.exit(3)", "3"),
         ("def __getattr__(name):\n    raise SystemExit(0)", "0"),
@@ -190,14 +196,5 @@ def test_code_that_ends_the_program_is_one_sentence(tmp_path, monkeypatch, code,
     (tmp_path / "quitting_nets.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "quitting_nets", raising=False)
-    with pytest.raises(DataError, match=rf"^extractor .*: its code ended with SystemExit\({status}\)\.$"):
-        open_extractor("torch:quitting_nets:make")
-
-
-def test_a_network_that_ends_the_program_is_one_sentence(tmp_path, monkeypatch):
-    code = "import sys\nimport torch\nclass make(torch.nn.Module):\n    def forward(self, batch):\n        sys.exit(0)"
-    (tmp_path / "quitting_nets.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "quitting_nets", raising=False)
-    with pytest.raises(DataError, match=r"ended with SystemExit\(0\)"):
+    with pytest.raises(DataError, match=rf"^(extractor|network) .* ended with SystemExit\({status}\)"):
         open_extractor("torch:quitting_nets:make")(PICTURE, BOXES)

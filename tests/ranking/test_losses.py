@@ -45,15 +45,10 @@ def test_the_partial_area_lies_between_the_top_and_all_negatives():
                 assert missed - 1e-15 <= value <= PosAtTopLoss().value(above, n_neg) + 1e-15
 
 
-@pytest.mark.parametrize("max_fpr", [0, -0.1, 1.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("max_fpr", [0, -0.1, 1.1, float("nan"), float("inf"), "all"])
 def test_a_budget_of_false_alarms_is_a_share(max_fpr):
-    with pytest.raises(InputError, match=r"max_fpr must be above 0 and at most 1, got "):
+    with pytest.raises(InputError, match=r"max_fpr must be (above 0 and at most 1|a number), got "):
         PartialAUCLoss(max_fpr)
-
-
-def test_a_budget_that_is_no_number_is_refused():
-    with pytest.raises(InputError, match="max_fpr"):
-        PartialAUCLoss("all")
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -62,11 +57,6 @@ def test_a_loss_is_the_sum_of_its_derivatives(loss):
         for ranks in all_rankings(n_pos, n_neg):
             above = negatives_above(ranks, n_pos)
             assert loss.value(above, n_neg) == pytest.approx(RankLoss.value(loss, above, n_neg), abs=1e-15)
-
-
-def test_chakrabartis_discount_is_refused_where_convexity_fails():
-    with pytest.raises(InputError, match=r"convex, but D\(1\) - 2 D\(2\) \+ D\(3\) = -0\.369\d* < 0 at index 2"):
-        NDCGLoss(chakrabarti)
 
 
 def test_a_loss_is_represented_without_addresses():
@@ -87,6 +77,7 @@ def test_a_zeroed_cut_off_is_refused_and_a_shifted_one_is_not():
     ("discount", "sentence"),
     [
         ([1.0, 0.5, 0.6], r"non-increasing, got D\(3\) = 0.6 above D\(2\) = 0.5"),
+        (chakrabarti, r"convex, but D\(1\) - 2 D\(2\) \+ D\(3\) = -0\.369\d* < 0 at index 2"),
         ([1.0, 0.9], r"convex, but D\(1\) - 2 D\(2\) \+ D\(3\) = -0.8 < 0 at index 2"),
         ([0.0, 0.0], r"greater than 0 at rank 1, got D\(1\) = 0"),
         ([1.0, np.inf], "discount must be finite, got inf at index 1"),

@@ -81,7 +81,7 @@ def test_damage_anywhere_is_told_or_changes_a_value_but_never_crashes(tmp_path, 
     savemat(path, {"boxes": np.eye(4), "d": {"gt": [1]}, "images": cell("a", "b")}, do_compression=compressed)
     content = path.read_bytes()
     told = 0
-    for _ in range(500):
+    for _ in range(300):
         damaged = bytearray(content)
         damaged[rng.integers(128, len(content))] ^= 1 << rng.integers(8)
         path.write_bytes(damaged)
@@ -89,7 +89,7 @@ def test_damage_anywhere_is_told_or_changes_a_value_but_never_crashes(tmp_path, 
             read_mat_variables(path)
         except LapsvmError as error:
             told += str(path) in str(error)
-    assert told > 100
+    assert told > 60
 
 
 def test_a_flipped_bit_in_compressed_numbers_is_found(tmp_path):
@@ -112,7 +112,7 @@ def test_what_is_no_such_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_hundred_thousand_of_empty_cells_are_read(tmp_path, order, compressed):
+def test_thirty_thousand_empty_cells_are_read(tmp_path, order, compressed):
     """They are pictures without windows."""
 
     def element(kind, data):
@@ -131,8 +131,8 @@ def test_a_hundred_thousand_of_empty_cells_are_read(tmp_path, order, compressed)
 
     (tmp_path / "a.mat").write_bytes(cells(3))
     assert [one.size for one in read_mat_variables(tmp_path / "a.mat")["boxes"]] == [0] * 3
-    (tmp_path / "a.mat").write_bytes(cells(100_000))
-    assert len(read_mat_variables(tmp_path / "a.mat")["boxes"]) == 100_000
+    (tmp_path / "a.mat").write_bytes(cells(30_000))
+    assert len(read_mat_variables(tmp_path / "a.mat")["boxes"]) == 30_000
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork beside threads

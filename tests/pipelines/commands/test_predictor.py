@@ -123,8 +123,9 @@ def test_models_must_be_paths(models):
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
 def test_the_number_of_threads_is_one_or_more(predictor, pictures, threads):
-    with pytest.raises(InputError, match="threads must be a whole number of 1 or more"):
-        predictor.many(pictures, threads)
+    for call, given in ((predictor.many, pictures), (predictor.scored, pictures[0])):
+        with pytest.raises(InputError, match="threads must be a whole number of 1 or more"):
+            call(given, threads)
 
 
 @pytest.mark.parametrize("value", ["photo.jpg", Path("photo.jpg"), None, 3])
@@ -226,8 +227,3 @@ def test_an_error_of_the_windows_is_raised(pictures):
 
     with pytest.raises(InputError, match="no windows"):
         propose_and_prepare(read_image(pictures[0]), fail, 1000, Met(Barrier(1)), 2)
-
-
-def test_a_number_of_threads_is_checked(predictor, pictures):
-    with pytest.raises(InputError, match="threads"):
-        predictor.scored(pictures[0], 0)

@@ -172,7 +172,7 @@ def test_the_exported_file_decides_as_the_run_and_says_by_which_rule(made, produ
     assert (float(stored["threshold"]), float(stored["max_false_alarms"])) == (alarm.probability, SHARE)
     assert float(stored["unknown_distance"]) == alarm.unlike.distance
     assert alarm.promise in stored["promise"]
-    for path in [*(product / "test").rglob("*.png"), *(product / "new").rglob("*.png")]:
+    for path in [*sorted((product / "test").rglob("*.png"))[::3], *sorted((product / "new").rglob("*.png"))[::3]]:
         scored = predictor.scored(path)
         expected = scored.decision()
         decision, probability = file.run(["decision", "probability"], read_image(path), windows=scored.boxes)

@@ -42,21 +42,15 @@ def test_image_ap_and_its_chance_level():
     assert held_out().chance == 0.5
 
 
-def test_corloc_counts_pictures_of_the_folds_alone():
-    objects = {name: GroundTruth(BOXES[:1], np.zeros(1, dtype=bool)) for name in ("a", "b", "f")}
-    nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0, dtype=bool))
-    objects |= {"c": nothing, "d e": nothing}
-    found = held_out().corloc("cat", objects)
-    assert found.image_ids == ("a", "b")
-    assert found.hits.tolist() == [True, False]
-
-
-def test_pointing_counts_the_same_pictures():
-    objects = {name: GroundTruth(BOXES[2:3], np.zeros(1, dtype=bool)) for name in ("d e", "b", "f")}
-    objects |= dict.fromkeys("ac", GroundTruth(np.zeros((0, 4)), np.zeros(0, dtype=bool)))
-    found = held_out().pointing("cat", objects)
-    assert found.image_ids == ("d e", "b")
-    assert found.hits.tolist() == [True, False]
+@pytest.mark.parametrize(
+    ("measure", "shown", "others", "row"),
+    [(HeldOut.corloc, ("a", "b"), ("c", "d e"), 0), (HeldOut.pointing, ("d e", "b"), ("a", "c"), 2)],
+)
+def test_corloc_and_pointing_count_pictures_of_the_folds_alone(measure, shown, others, row):
+    objects = {name: GroundTruth(BOXES[row : row + 1], np.zeros(1, dtype=bool)) for name in (*shown, "f")}
+    objects |= dict.fromkeys(others, GroundTruth(np.zeros((0, 4)), np.zeros(0, dtype=bool)))
+    found = measure(held_out(), "cat", objects)
+    assert (found.image_ids, found.hits.tolist()) == (shown, [True, False])
 
 
 def test_scores_of_another_model_are_not_read(tmp_path):

@@ -187,28 +187,29 @@ def test_seeds_leave_a_run_each_with_the_constants_of_the_first(of_seeds, finish
 
 
 @pytest.mark.parametrize(
-    ("method", "seeds", "message"),
+    ("method", "given", "message"),
     [
-        ("mi_svm", "0,1", "option --seeds is for wsddn, oicr; mi_svm draws folds alone, see --seed."),
-        ("wsddn", "0,0", "option --seeds must name different seeds, got 0,0."),
-        ("wsddn", "0,x", "option --seeds must be whole numbers from 0 to 4294967295, got '0,x'."),
+        ("mi_svm", ["--seeds", "0,1"], "option --seeds is for wsddn, oicr; mi_svm draws folds alone, see --seed."),
+        ("wsddn", ["--seeds", "0,0"], "option --seeds must name different seeds, got 0,0."),
+        ("wsddn", ["--seeds", "0,x"], "option --seeds must be whole numbers from 0 to 4294967295, got '0,x'."),
+        *(
+            (
+                "wsddn",
+                ["--seeds", "0,1", "--seed", seed],
+                f"options --seeds and --seed must not go together, got '0,1' and {seed}.",
+            )
+            for seed in "03"
+        ),
+        *(
+            (method, [f"--{constant}", "1"], f"option --{constant} is not one of --method {method}.")
+            for method, constant in (("mi_svm", "epochs"), ("mi_svm", "weight-decay"), ("oicr", "C"), ("wsddn", "J"))
+        ),
     ],
 )
-def test_wrong_seeds_are_refused(finished, tmp_path, capsys, method, seeds, message):
+def test_wrong_seeds_and_constants_of_another_method_are_refused(finished, tmp_path, capsys, method, given, message):
     with pytest.raises(SystemExit) as exit_:
-        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, "--seeds", seeds])
+        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, *given])
     assert exit_.value.code == 2
-    assert capsys.readouterr().err == f"lapsvm: {message}\n"
-    assert not (tmp_path / "A").exists()
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_seeds_and_a_seed_are_refused_together(tmp_path, capsys, seed):
-    line = ["--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", "--seeds", "0,1", "--seed", seed]
-    with pytest.raises(SystemExit) as exit_:
-        baselines.main(line)
-    assert exit_.value.code == 2
-    message = f"options --seeds and --seed must not go together, got '0,1' and {seed}."
     assert capsys.readouterr().err == f"lapsvm: {message}\n"
     assert not (tmp_path / "A").exists()
 
@@ -232,17 +233,6 @@ def test_all_settings_of_detection_but_demotion_are_those_of_the_run(method):
     assert asdict(runs.detect) == own
     expected = own if method is Method.MI_SVM else {**own, "demotion": 0.0}
     assert asdict(baselines.baseline_settings(runs, method).detect) == expected
-
-
-@pytest.mark.parametrize(
-    ("method", "given"), [("mi_svm", "epochs"), ("mi_svm", "weight-decay"), ("oicr", "C"), ("wsddn", "J")]
-)
-def test_a_constant_of_another_method_is_refused(finished, tmp_path, capsys, method, given):
-    with pytest.raises(SystemExit) as exit_:
-        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, f"--{given}", "1"])
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err == f"lapsvm: option --{given} is not one of --method {method}.\n"
-    assert not (tmp_path / "A").exists()
 
 
 @pytest.mark.parametrize("there", ["run.toml", "baseline.json"])

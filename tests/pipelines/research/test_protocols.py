@@ -264,6 +264,7 @@ def test_the_files_are_commands():
 @pytest.mark.slow
 def test_every_seed_draws_other_characters(tmp_path):
     small = ["--first", 10, "--pictures", 60, "--starts", 1, "--folds", 2, "--C", "10", "--hinge-C", "0.1", "--J", 1]
+    small += ["--windows", "grid", "--max-windows", 30]
     assert run(characters.main, "--out", tmp_path, "--seeds", 2, "--seed", 3, *small, "--draws", 5, "--quiet") == 0
     table = json.loads((tmp_path / "characters.json").read_text())
     assert table["seeds"] == [3, 4]

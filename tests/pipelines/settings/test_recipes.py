@@ -41,26 +41,17 @@ def test_a_recipe_may_be_a_file(digits, fast_extraction, command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("name", "content", "sentence"),
     [
-        ("[windows\n", "is not valid TOML"),
-        ("[windows]\nmax_aera = 0.5\n", "mine.toml is not known."),
+        ("mine.toml", "[windows\n", "is not valid TOML"),
+        ("mine.toml", "[windows]\nmax_aera = 0.5\n", "mine.toml is not known."),
+        ("better", None, "option --recipe must be auto, plain, best or a file *.toml, got 'better'."),
+        ("none.toml", None, "recipe none.toml is not there."),
     ],
 )
-def test_a_file_that_is_no_recipe_is_refused(digits, command, tmp_path, content, sentence):
-    recipe = tmp_path / "mine.toml"
-    recipe.write_text(content)
-    said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--recipe", recipe)
-    assert (said.status, sentence in said.err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("better", "option --recipe must be auto, plain, best or a file *.toml, got 'better'."),
-        ("none.toml", "recipe none.toml is not there."),
-    ],
-)
-def test_a_recipe_that_is_not_there_is_refused(digits, command, tmp_path, name, sentence):
+def test_what_is_no_recipe_is_refused(digits, command, tmp_path, monkeypatch, name, content, sentence):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / name).write_text(content)
     said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--recipe", name)
     assert (said.status, sentence in said.err) == (2, True)

@@ -129,16 +129,13 @@ def test_files_that_name_no_picture_of_the_set_are_refused(source, line, refused
     assert "the first is 'img_000001'" in said
 
 
-def test_a_picture_in_two_files_is_refused(source, line, tmp_path, refused):
-    (tmp_path / "more.json").write_text(json.dumps({"000003.jpg": {"boxes": [[0, 0, 9, 9]], "features": [[1, 2, 3]]}}))
+@pytest.mark.parametrize(
+    ("name", "rule"), [("000003.jpg", "be in one file"), ("3", "have one entry, got 000003 and 3")]
+)
+def test_a_picture_in_two_files_or_under_two_names_is_refused(source, line, tmp_path, refused, name, rule):
+    (tmp_path / "more.json").write_text(json.dumps({name: {"boxes": [[0, 0, 9, 9]], "features": [[1, 2, 3]]}}))
     said = refused(*line[:2], tmp_path / "more.json", *line[2:])
-    assert "picture '000003' must be in one file" in said
-
-
-def test_a_picture_under_two_names_is_refused(source, line, tmp_path, refused):
-    (tmp_path / "more.json").write_text(json.dumps({"3": {"boxes": [[0, 0, 9, 9]], "features": [[1, 2, 3]]}}))
-    said = refused(*line[:2], tmp_path / "more.json", *line[2:])
-    assert "picture '000003' must have one entry, got 000003 and 3" in said
+    assert f"picture '000003' must {rule}" in said
 
 
 def test_only_ground_truth_in_a_file_leaves_no_window(source, line, refused):

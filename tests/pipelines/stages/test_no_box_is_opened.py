@@ -14,9 +14,10 @@ from lapsvm.features import open_shards
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three", "--extractor", "hog"]
 SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "heldout/*", "detections/*/*", "tuning.*")
 WITHOUT_BOXES = {
-    "train": [["train", "--C", "1,10", "--folds", "2"]],
     "tune": [["tune", "--C", "1,10", "--folds", "2"]],
-    "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5"]],
+    "tune a hinge": [
+        ["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5", "--folds", "2"]
+    ],
     "refine": [
         ["train", "--C", "10"],
         ["refine", "--refine", "2", "--set=refine.candidates=30"],

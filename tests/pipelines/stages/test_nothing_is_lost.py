@@ -117,12 +117,12 @@ def test_a_run_with_boxes_and_verdicts_goes_on_without_a_part_of_its_shards(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [("SIGKILL", 1), ("SIGINT", 2)])
-def test_a_run_interrupted_20_times_at_random_moments_ends_with_the_same_bytes(tmp_path, fast, made, name, seed):
+def test_a_run_interrupted_10_times_at_random_moments_ends_with_the_same_bytes(tmp_path, fast, made, name, seed):
     write_digits(tmp_path / "data", seed=3, n_train=128, n_test=64)
     script = str(Path(__file__).with_name("interrupted_run.py"))
     arguments = ["run", "--data", "voc", "--root", str(tmp_path / "data"), "--quiet", *fast]
     done = subprocess.run(
-        [sys.executable, script, name, "20", str(seed), str(tmp_path), *arguments],
+        [sys.executable, script, name, "10", str(seed), str(tmp_path), *arguments],
         check=False, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     sys.stdout.write(done.stdout)  # the moments, if the test fails

@@ -196,9 +196,8 @@ def test_a_set_of_a_table_that_is_misspelled_is_told(root, line, command):
     assert "sets that are not used: tset 2 pictures; --train-set" in " ".join(done.err.split())
 
 
-def test_halves_of_a_set_that_is_used_are_no_unused_sets(tmp_path, line, command):
-    command("extract", "--data", "digits", "--root", tmp_path / "digits", "--out", tmp_path / "first", *QUICK[:-2])
-    done = command("extract", "--data", "voc", "--root", tmp_path / "digits", "--out", tmp_path / "RUN", *QUICK[:-2])
+def test_halves_of_a_set_that_is_used_are_no_unused_sets(digits, tmp_path, command):
+    done = command("extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *QUICK[:-2])
     assert done.status == 0
     assert "not used" not in done.err
 
