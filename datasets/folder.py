@@ -7,6 +7,7 @@
 
 A picture is positive for the class of its folder and negative for every other class. A folder called background,
 good, negative, negatives, none, normal or ok (in any case) holds pictures of no class, unless its class is asked for.
+Pictures of a folder good, normal or ok need no class beside them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from lapsvm.errors import LabelsError
-from lapsvm.names.kinds import is_no_class_name, is_picture_name, is_system_name
+from lapsvm.names.kinds import is_good_name, is_no_class_name, is_picture_name, is_system_name
 
 from .labelled import LabelledPictures, count_ignored, ignored_note, labelled_records
 from .names import SET_NAMES, are_folders_of_sets, check_file_name, check_folder, choose_classes
@@ -61,9 +62,9 @@ def open_folder(
     sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
     class_folders = {name: folders_of_classes(folder) for name, folder in sets.items()}
     asked = frozenset(classes or ())
-    every = (folder for folders in class_folders.values() for folder in folders)
+    every = [folder for folders in class_folders.values() for folder in folders]
     names = {folder.name for folder in every if not is_no_class(folder, asked)}
-    if not names:
+    if not names and not any(is_good_name(folder.name) for folder in every):
         raise LabelsError(f"data folder {root} holds no folder of a class.")
     is_one = names == {"train"} and len(class_folders) == 1 and len(next(iter(class_folders.values()))) > 1
     if (

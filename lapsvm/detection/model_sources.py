@@ -35,21 +35,47 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     Raises
     ------
     MissingError
-        If a folder has none, or a run is not trained.
+        If a folder has none, or a run is not trained. A threshold by good pictures alone stands for the models of a
+        run that has none.
     """
     files: dict[Path, Path] = {}
     for path in paths:
         models, is_run = path / "models", (path / "run.toml").is_file()
         if is_run and not models.is_dir():
-            raise MissingError(f"run {path} has no models yet; run lapsvm train first.")
+            raise MissingError(
+                f"run {path} has no models yet; run lapsvm train first, or lapsvm threshold for good ones alone."
+            )
         folder = models if models.is_dir() else path
         inside = [path]
         if path.is_dir():
             inside = [file for file in sorted(folder.iterdir()) if file.suffix == MODEL_SUFFIX]
+            inside = inside or [file for file in [folder / FILE] if file.is_file()]
         if not inside:
             raise MissingError(f"folder {folder} holds no model file (*{MODEL_SUFFIX}).")
         files |= {file.resolve(): file for file in inside if file.resolve() not in files}
     return list(files.values())
+
+
+def load_models(files: Sequence[Path]) -> list[Detector]:
+    """Return the models of files; none for a threshold by good pictures alone.
+
+    Raises
+    ------
+    MissingError, ModelFileError
+        If a file is not there or damaged, or a threshold is of models that are gone.
+    """
+    if files[0].name != FILE:
+        return [Detector.load(path) for path in files]
+    if AlarmThreshold.load(files[0]).record is None:
+        raise MissingError(f"folder {files[0].parent} holds no model file (*{MODEL_SUFFIX}).")
+    return []
+
+
+def recorded_run(detectors: Sequence[Detector], files: Sequence[Path]) -> Detector:
+    """Return the first model, or a detector of no window with the record of a threshold by good pictures alone."""
+    if detectors:
+        return detectors[0]
+    return Detector("", np.empty(0), provenance=AlarmThreshold.load(files[0]).record or {})
 
 
 def model_paths(models: object) -> list[Path]:
@@ -66,6 +92,8 @@ def model_paths(models: object) -> list[Path]:
 
 def check_together(detectors: Sequence[Detector], files: Sequence[Path]) -> None:
     """Raise SettingsError if two models are of one class, or were trained on different windows or features."""
+    if not detectors:
+        return
     counts = Counter(detector.class_name for detector in detectors)
     name, count = counts.most_common(1)[0]
     if count > 1:
@@ -198,7 +226,7 @@ def open_model_extractor(detector: Detector, file: Path, texts: Sequence[str] | 
         raise SettingsError(
             f"model {file} was trained with {difference}; name its extractor by the parameter extractor."
         )
-    if extractor.dim != len(detector.coef):
+    if len(detector.coef) not in (0, extractor.dim):
         raise InputError(
             f"the extractor must give the {len(detector.coef)} features of the model's training, got {extractor.dim}."
         )

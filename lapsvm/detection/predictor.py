@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from lapsvm.arrays import Array, check_count
 from lapsvm.catalog import Pixels, is_plain
 from lapsvm.detection import model_sources
@@ -17,7 +19,7 @@ from lapsvm.detection.prepared import PreparedWindows, as_pixels, prepare_window
 from lapsvm.detection.score_maps import ScoreMap
 from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.detection.scoring import picture_detectors, used_scoring
-from lapsvm.errors import InputError
+from lapsvm.errors import InputError, SettingsError
 from lapsvm.features import Extractor
 from lapsvm.inspection.decision import Decision
 from lapsvm.inspection.shown import Shown
@@ -43,7 +45,8 @@ class Predictor:
     Parameters
     ----------
     detectors : sequence of Detector
-        One per class, of the features before projection (`Detector.whole`).
+        One per class, of the features before projection (`Detector.whole`). None where good pictures alone decide:
+        then no window is proposed, and there are no boxes.
     extractor : Extractor
     windows : ProposalSettings
     seed : int
@@ -125,20 +128,30 @@ class Predictor:
         """
         paths = model_sources.model_paths(models)
         files = model_sources.model_files(paths)
-        loaded = [Detector.load(path) for path in files]
+        loaded = model_sources.load_models(files)
         detectors = [detector.whole for detector in loaded]
-        model_sources.check_together(detectors, files)
-        model_sources.check_threshold(detectors, files, threshold)
-        first, texts = detectors[0], [extractor] if isinstance(extractor, str) else extractor
+        of_models = files[: len(loaded)]
+        model_sources.check_together(detectors, of_models)
+        model_sources.check_threshold(detectors, of_models, threshold)
+        first, texts = (
+            model_sources.recorded_run(detectors, files),
+            [extractor] if isinstance(extractor, str) else extractor,
+        )
         proposals = model_sources.proposal_settings(first, files[0], windows)
         check_package(proposals.method)
         opened = model_sources.open_model_extractor(first, files[0], texts, device)
         changes = {"max_detections": max_detections, **detection}
-        rules = [model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
+        rules = [
+            model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, of_models, strict=True)
+        ]
         chosen = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
         used = [used_scoring(proposals, chosen, opened, rule) for rule in rules]
         shown = Shown(threshold, model_sources.stored_alarm(loaded, files, used))
         good = model_sources.stored_memory(shown.alarm, files[0].parent, opened)
+        if not detectors and good is None:
+            raise SettingsError(
+                f"threshold {files[0]} by good pictures alone needs their memory; run lapsvm threshold."
+            )
         return cls(detectors, opened, proposals, chosen, rules, shown, good)
 
     def __call__(self, picture: Picture) -> dict[str, Detected]:
@@ -190,6 +203,8 @@ class Predictor:
             result is the same.
         """
         count, pixels = check_count("threads", threads), as_pixels(picture)
+        if not self.detectors:
+            return self._without_windows(pixels)
         propose = partial(self.propose, pixels)
         prepared = propose_and_prepare(pixels, propose, self.windows.max_side, self.extractor, count)
         return self._scored_windows(pixels, prepared)
@@ -229,6 +244,12 @@ class Predictor:
         scores = window_scores(prepared, self.detectors, self.extractor)
         rules = self.detection, self.shown, is_plain(pixels), self._picture_scores(prepared)
         return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules, self._unlike(pixels))
+
+    def _without_windows(self, pixels: Pixels) -> ScoredPicture:
+        """Return a picture of which good pictures alone say something."""
+        size, none = (pixels.shape[0], pixels.shape[1]), np.empty((0, 4), np.float32)
+        unlike = self._unlike(pixels)
+        return ScoredPicture(size, none, np.empty((0, 0)), (), (), self.shown, is_plain(pixels), unlike=unlike)
 
     def _unlike(self, pixels: Pixels) -> "Unlike | None":
         """Return how unlike good pictures a picture is; None without a memory of these."""

@@ -83,7 +83,9 @@ class AlarmThreshold:
     unlike : UnlikeGood, optional
         When a picture is unlike good ones; without it pictures are of known classes, or ok.
     histograms : tuple of Histogram
-        Of held-out pictures: by probability, and by distance where `unlike` is known.
+        Of held-out pictures: by probability if there are classes, and by distance where `unlike` is known.
+    record : mapping, optional
+        The windows and features of the run as a model's provenance has them, where there is no class and so no model.
     """
 
     probability: float
@@ -96,6 +98,14 @@ class AlarmThreshold:
     scoring: Mapping[str, Any] | None = None
     unlike: UnlikeGood | None = None
     histograms: tuple[Histogram, ...] = ()
+    record: Mapping[str, Any] | None = None
+
+    @property
+    def least(self) -> str:
+        """The least probability of an alarm, or the least distance where there is no class, for a sentence."""
+        if self.unlike is not None and not self.models:
+            return f"a distance of {self.unlike.distance:.3g} to good pictures"
+        return f"a probability of {self.probability:.3g}"
 
     @property
     def promise(self) -> str:
@@ -131,7 +141,8 @@ class AlarmThreshold:
         }  # fmt: skip
         unknown = {} if self.unlike is None else {UNKNOWN: asdict(self.unlike)}
         drawn = {"histograms": [histogram.as_json() for histogram in self.histograms]} if self.histograms else {}
-        return signed(content | unknown | drawn)
+        recorded = {} if self.record is None else {"record": self.record}
+        return signed(content | unknown | drawn | recorded)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -165,13 +176,14 @@ class AlarmThreshold:
         stored = content["pictures"] if version > 1 else {}
         pictures = {str(name): PictureModel.from_json(row) for name, row in stored.items()}
         scoring = content["scoring"] if version == VERSION else None
-        if not isinstance(scoring, Mapping | None):
+        record = content.get("record")
+        if not isinstance(scoring, Mapping | None) or not isinstance(record, Mapping | None):
             raise ValueError(f"it must say what decided the scores, got {scoring!r}")
         unlike = UnlikeGood.from_json(content[UNKNOWN]) if UNKNOWN in content else None
         histograms = tuple(map(Histogram.from_json, content.get("histograms", ())))
         return cls(
             probability, promise.share, models, held_out, tested, pictures, promise.confidence, scoring, unlike,
-            histograms,
+            histograms, record,
         )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def alarm_view(contents: Contents) -> AlarmView | None:
     tables = [_defect_table(contents, figures) for figures in contents.places if _is_sorted(figures)]
     tables[1:] = [replace(table, folded=True) for table in tables[1:]]
     alarm = contents.alarm
-    if alarm is None and not tables:
+    if alarm is None and not tables and not contents.threshold:
         return None
     sentences = () if alarm is None else alarm_sentences(alarm)
     chosen = [] if alarm is None else [_alarm_table(alarm)]
@@ -77,8 +77,8 @@ def alarm_sentences(alarm: AlarmThreshold) -> tuple[str, ...]:
 
     A last sentence names the classes for which whole pictures count, because other figures are of best boxes alone.
     """
-    rule = f"A picture raises an alarm from a probability of {alarm.probability:.3g} on. {alarm.promise}"
-    if alarm.unlike is not None:
+    rule = f"A picture raises an alarm from {alarm.least} on. {alarm.promise}"
+    if alarm.unlike is not None and alarm.models:
         rule += " One that shows no known class is unknown if it is that unlike good pictures; the promise is of both."
     shares = ((alarm.held_out, UNSEEN), (alarm.tested, "on the test set"))
     counts = [f"Good pictures that raise one, {where}: {of[OK]}." for of, where in shares if OK in of]

@@ -103,9 +103,9 @@ def predict(options: dict[str, Any]) -> Outcome:
     alarm = predictor.shown.alarm
     if alarm is not None:
         ok = sum(result.decision is not None and result.decision.is_ok for result in results)
-        rule = f"no class has a probability of at least {alarm.probability:.3g}"
-        rule += "" if predictor.good is None else ", and they are like good pictures"
-        reporter.say(f"{ok:,} of {len(results):,} pictures are ok: {rule}")
+        rules = [f"no class has a probability of at least {alarm.probability:.3g}"] * bool(predictor.detectors)
+        rules += [] if predictor.good is None else ["they are like good pictures"]
+        reporter.say(f"{ok:,} of {len(results):,} pictures are ok: {', and '.join(rules)}")
     if draw is not None:
         reporter.say(_drawing_summary(results, predictor, draw, maps))
     entries = [result.entry for result in results]
@@ -146,6 +146,8 @@ def _standing_out(options: Mapping[str, Any], predictor: "Predictor", reporter: 
 
     from ..figures.maps.objectness_maps import open_recorded
 
+    if not predictor.detectors:
+        return None
     files = model_files(map(Path, options["model"]))
     return open_recorded(predictor.detectors, files, options["device"], reporter)
 
@@ -160,7 +162,8 @@ def _drawing_summary(results: Sequence[Predicted], predictor: "Predictor", folde
     rules += ["at least half the best score of the picture"] if uncalibrated else []
     meanings = "".join(f"; {name.format('NAME')}: {MEANINGS[name]}" for name in maps)
     counts = f"{boxes} boxes in {shown} of {len(results)} pictures"
-    return f"drawn into {folder}: {counts}, with {' or '.join(rules)}{meanings}"
+    chosen = f", with {' or '.join(rules)}" if rules else ""
+    return f"drawn into {folder}: {counts}{chosen}{meanings}"
 
 
 def _predict_picture(

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from lapsvm.errors import OptionError
+from lapsvm.errors import OptionError, StageError
 from lapsvm.files import open_regular
 from lapsvm.settings import Range
 
@@ -78,6 +78,8 @@ def review(options: dict[str, Any]) -> Outcome | None:
             return _merge(options, context)
         if options["forget"]:
             return _forget(options["forget"], context)
+        if not context.data.classes:
+            raise StageError("review needs a class; --pictures NEW --class NAME says which new pictures show one.")
         check_own_verdicts(run)
         session = ReviewSession(context.stored, options["class_name"])
         for note in session.notes:

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from lapsvm.inspection.promises import Promise
     from lapsvm.inspection.threshold import AlarmThreshold
 
+    from ..context import StoredRun
     from ..inspection.probabilities import PictureProbabilities
     from ..inspection.unknown import LearnedGood
+    from ..inspection.whole_pictures import PictureRules
     from ..run.folder import RunFolder
+    from ..run.progress import Reporter
 
     BySet = Mapping[str, Mapping[str, Row]]  # rule of the decision -> set -> measure -> figure
 
@@ -54,9 +57,9 @@ def threshold(options: dict[str, Any]) -> Outcome:
     from lapsvm.report.alarms import histograms_svg
 
     from ..context import RunContext
-    from ..inspection.decisions import calibrated_detectors, known_detections, known_held_out, set_groups
+    from ..inspection.decisions import calibrated_detectors, run_record, set_groups
     from ..inspection.unknown import learn_good_pictures
-    from ..inspection.whole_pictures import HELD_OUT, PictureRules, learn_whole_pictures
+    from ..inspection.whole_pictures import HELD_OUT
     from ..run.groups import n_groups
     from ..stages.registry import run_stage
     from ..verdicts.taught import FALSE_ALARM
@@ -65,17 +68,15 @@ def threshold(options: dict[str, Any]) -> Outcome:
     stored, run = context.stored, context.run
     with run.lock("lapsvm threshold"):
         detectors = calibrated_detectors(stored)
-        best = PictureRules(detectors, known_held_out(run, detectors))
-        tested, records = known_detections(stored), stored.data.records.get(stored.settings.data.test_set, ())
-        rules = learn_whole_pictures(stored, best, context.reporter)
-        every = {"verdicts": rules.sets(tested, records), "best_windows": best.sets(tested, records)}
+        rules, every = _compared(stored, detectors, context.reporter)
         taught = {one.picture: one.said for one in context.taught.pictures}
         compared = {rule: _without(of_rule, taught) for rule, of_rule in every.items()}
         sets = compared["verdicts"]
         groups = set_groups(stored, sets)
         before = _last(run)
         promise = _promise(options, before)
-        alarm = _chosen(sets, groups, promise, detectors)
+        record = None if detectors else run_record(stored)
+        alarm = _chosen(sets, groups, promise, detectors, record)
         good = [one for one, said in taught.items() if said == FALSE_ALARM and one in stored.training_pictures]
         learned = learn_good_pictures(stored, sets, groups, promise, context.open_extractor(), context.reporter, good)
         if learned is not None:
@@ -88,7 +89,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
     figures = {rule: _any_class(of_rule, groups, stored.settings.seed) for rule, of_rule in compared.items()}
     if not context.reporter.quiet:
         _print(alarm, n_groups(groups[HELD_OUT], sets[HELD_OUT].is_ok))
-        _print_figures(figures, list(alarm.pictures), rules.alone)
+        if figures["verdicts"]:
+            _print_figures(figures, list(alarm.pictures), rules.alone)
     for sentence in (*_changes(before, alarm), *_taught_sentences(taught, every["verdicts"][HELD_OUT], alarm)):
         context.reporter.say(sentence)
     context.reporter.say(f"stored in {run.threshold_file}: predict --model {run.path} uses it")
@@ -102,6 +104,24 @@ def threshold(options: dict[str, Any]) -> Outcome:
     content = {**known, "any_class": _entries(figures, values), "any_class_intervals": _entries(figures, interval_row)}
     plot = {} if options["plot"] is None else {"plot": options["plot"]}
     return Outcome({"threshold": run.threshold_file, **plot}, content, following)
+
+
+def _compared(
+    stored: "StoredRun", detectors: "Mapping[str, Detector]", reporter: "Reporter"
+) -> "tuple[PictureRules, dict[str, Mapping[str, PictureProbabilities]]]":
+    """Return the rules of decisions, and the probabilities of the pictures of each set by them and by best windows.
+
+    Good pictures alone have no rule, and no probabilities.
+    """
+    from ..inspection.decisions import good_sets, known_detections, known_held_out
+    from ..inspection.whole_pictures import PictureRules, learn_whole_pictures
+
+    best = PictureRules(detectors, known_held_out(stored.folder, detectors))
+    if not detectors:
+        return best, {"verdicts": good_sets(stored)}
+    tested, records = known_detections(stored), stored.data.records.get(stored.settings.data.test_set, ())
+    rules = learn_whole_pictures(stored, best, reporter)
+    return rules, {"verdicts": rules.sets(tested, records), "best_windows": best.sets(tested, records)}
 
 
 def _last(run: "RunFolder") -> "AlarmThreshold | None":
@@ -143,7 +163,7 @@ def _changes(before: "AlarmThreshold | None", alarm: "AlarmThreshold") -> list[s
     if before is None:
         return []
     share = f"{100 * before.max_false_alarms:g} % of false alarms"
-    return [f"threshold before: {before.probability:.3g}, for {share}; now: {alarm.probability:.3g}"]
+    return [f"threshold before: {before.least}, for {share}; now: {alarm.least}"]
 
 
 def _taught_sentences(
@@ -164,8 +184,9 @@ def _chosen(
     groups: "Mapping[str, Index]",
     promise: "Promise",
     detectors: "Mapping[str, Detector]",
+    record: "Detector | None",
 ) -> "AlarmThreshold":
-    """Return the threshold for a wanted false-alarm rate, with its alarm rates."""
+    """Return the threshold for a wanted false-alarm rate, with its alarm rates; `record` is of a run without class."""
     from lapsvm.detection.scoring import model_hash, recorded_scoring
     from lapsvm.inspection.threshold import AlarmThreshold, choose_threshold
 
@@ -181,10 +202,11 @@ def _chosen(
         raise OptionError(f"option --max-false-alarms: {error}") from None
     hashes = {name: model_hash(detector) for name, detector in detectors.items()}
     rates = {key: pictures.alarm_rates(probability, groups[key]) for key, pictures in sets.items()}
-    scoring = recorded_scoring(next(iter(detectors.values())))
+    scoring = recorded_scoring(record or next(iter(detectors.values())))
+    known = None if record is None else record.provenance
     return AlarmThreshold(
         probability, promise.share, hashes, rates[HELD_OUT], rates.get(TESTED, {}), confidence=promise.confidence,
-        scoring=scoring, histograms=held_out.histograms(probability),
+        scoring=scoring, histograms=held_out.histograms(probability), record=known,
     )  # fmt: skip
 
 
@@ -230,7 +252,7 @@ def _print(alarm: "AlarmThreshold", n_groups: int) -> None:
     rows = [[title, *(str(of.get(kind, "none")) for of in columns.values())] for kind, title in titles.items()]
     of = f"{n_groups:,} groups" if n_groups < alarm.held_out[OK].of else f"{n_groups:,}"
     least = f"{of} can promise {100 * least_share(n_groups, alarm.confidence):g} % or more"
-    rule = f"a picture raises an alarm from a probability of {alarm.probability:.3g} on. {alarm.promise} ({least})"
+    rule = f"a picture raises an alarm from {alarm.least} on. {alarm.promise} ({least})"
     print_rows("pictures that raise an alarm, with intervals at 95 %", ["pictures", *columns], rows, rule,
                has_means=False)  # fmt: skip
 

@@ -122,7 +122,7 @@ def evaluate_set(stored: StoredRun, boxes: BoxSource, set_name: str) -> SetEvalu
         located=located,
         truth=truth,
         boxed=boxed,
-        left_out=tuple(image_id for image_id in records if image_id not in detected),
+        left_out=tuple(image_id for image_id in records if detections and image_id not in detected),
         voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         pointing=pointing(detections, truth) if truth is not None and trained_on else None,

@@ -3,12 +3,13 @@
 import math
 import shlex
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import numpy as np
 
 from lapsvm.arrays import Index
 from lapsvm.detection import Detector
-from lapsvm.detection.scoring import scoring_difference, threshold_fits
+from lapsvm.detection.scoring import DETECTION, scoring_difference, threshold_fits
 from lapsvm.errors import ModelFileError, OptionError, StageError
 from lapsvm.evaluation import Detections
 from lapsvm.inspection.decision import OK
@@ -54,6 +55,24 @@ def known_held_out(run: RunFolder, detectors: Mapping[str, Detector]) -> dict[st
             raise StageError(f"threshold needs held-out scores of {name!r}: {_FEW}, or lapsvm train makes them again.")
         known[name] = held_out
     return known
+
+
+def run_record(stored: StoredRun) -> Detector:
+    """Return a detector of no window whose provenance records the windows, features and detection of a run."""
+    shards = stored.shards(stored.train_set)
+    return Detector(
+        "", np.empty(0), provenance={"shards": shards.provenance, DETECTION: asdict(stored.settings.detect)}
+    )
+
+
+def good_sets(stored: StoredRun) -> dict[str, PictureProbabilities]:
+    """Return the pictures of the sets of a run of good pictures alone, without those that extraction left out."""
+    names = {HELD_OUT: stored.train_set, TESTED: stored.settings.data.test_set}
+    return {
+        key: PictureProbabilities.of_no_class(stored.shards(name).image_ids)
+        for key, name in names.items()
+        if name in stored.data.records
+    }
 
 
 def known_detections(stored: StoredRun) -> Mapping[str, Detections] | None:

@@ -66,6 +66,13 @@ class PictureProbabilities:
         shown = [[labels[name][image_id] for image_id in known] for name in scores]
         return cls(tuple(scores), np.array(columns, np.float64).T, np.array(shown, np.int8).T, known)
 
+    @classmethod
+    def of_no_class(cls, ids: Iterable[str]) -> Self:
+        """Return the probabilities of good pictures where there is no class yet: none."""
+        known = tuple(ids)
+        none = np.empty((len(known), 0))
+        return cls((), none, none.astype(np.int8), known)
+
     def among(self, rows: NDArray[np.bool_]) -> Self:
         """Return the probabilities of some of the n pictures."""
         ids = tuple(compress(self.ids, rows.tolist()))
@@ -73,8 +80,8 @@ class PictureProbabilities:
 
     @property
     def best(self) -> Float64:
-        """The highest probability of each picture, (n,)."""
-        return np.asarray(self.probabilities.max(axis=1))
+        """The highest probability of each picture, (n,); 0 without classes."""
+        return np.asarray(self.probabilities.max(axis=1, initial=0.0))
 
     @property
     def is_ok(self) -> NDArray[np.bool_]:
@@ -95,11 +102,13 @@ class PictureProbabilities:
         return MeasuredClass(ranking=Ranking(self.ids, self.best, labels), has_none=True)
 
     def histograms(self, probability: float, distance: float = math.inf) -> tuple[Histogram, ...]:
-        """Return the histograms of the pictures with their thresholds; that of distances where these are known."""
-        found = (Histogram.among(PROBABILITY, self.best, self.any_shown, probability, 1.0),)
-        if self.distances is None:
-            return found
-        return *found, Histogram.among(DISTANCE, self.distances, self.any_shown, distance, 3 * distance)
+        """Return the histograms of the pictures with their thresholds, of the known probabilities and distances."""
+        found = []
+        if self.classes:
+            found.append(Histogram.among(PROBABILITY, self.best, self.any_shown, probability, 1.0))
+        if self.distances is not None:
+            found.append(Histogram.among(DISTANCE, self.distances, self.any_shown, distance, 3 * distance))
+        return tuple(found)
 
     def alarm_rates(self, probability: float, groups: Index, distance: float = math.inf) -> dict[str, AlarmRate]:
         """Return the alarm rates at thresholds of pictures in groups (n,): false ones under "ok", hits by class.

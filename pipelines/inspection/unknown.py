@@ -8,11 +8,11 @@ import numpy as np
 
 from lapsvm.arrays import Float32, Float64, Index
 from lapsvm.catalog import ImageRecord
-from lapsvm.errors import ImageError, MissingError
+from lapsvm.errors import ImageError, MissingError, StageError
 from lapsvm.features import Extractor, PooledNetwork
 from lapsvm.inspection.decision import UNKNOWN
 from lapsvm.inspection.promises import Promise
-from lapsvm.inspection.threshold import choose_two_thresholds
+from lapsvm.inspection.threshold import choose_threshold, choose_two_thresholds
 from lapsvm.objectness.good_pictures import LEAST_PICTURES, GoodPictures, distance_of, good_network, parts_of
 from lapsvm.windows.proposals import reduced
 
@@ -22,6 +22,8 @@ from .probabilities import PictureProbabilities
 from .whole_pictures import HELD_OUT, TESTED
 
 _OFF = "threshold: pictures are of known classes or ok, never unknown: "
+NEVER = 1.0
+"""The least probability of an alarm where there is no class: no picture has one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,8 @@ def learn_good_pictures(
 ) -> LearnedGood | None:
     """Return the memory of the good held-out pictures with its threshold; None, and a line says why, without one.
 
+    Where there is no class it alone decides, by the whole share of false alarms. Raises StageError if it cannot.
+
     Parameters
     ----------
     stored : StoredRun
@@ -66,23 +70,36 @@ def learn_good_pictures(
         Training pictures that a person called good. The memory has them, too; the promise counts none of them.
     """
     held_out, network = sets[HELD_OUT], good_network(extractor)
-    if reason := _missing(stored, held_out, network):
-        reporter.say(_OFF + reason)
-        return None
-    if network is None or not _can_promise(held_out, groups[HELD_OUT], promise):
+    reason = _missing(stored, held_out, network)
+    if not reason and not _can_promise(held_out, groups[HELD_OUT], promise):
         of = int(held_out.is_ok.sum())
-        reporter.say(f"{_OFF}{of:,} good pictures, in their groups, are too few for two thresholds with this promise.")
+        reason = f"{of:,} good pictures, in their groups, are too few for two thresholds with this promise."
+    if reason and not held_out.classes:
+        raise StageError(f"threshold chooses by good pictures alone, as no class has pictures: {reason}")
+    if network is None or reason:
+        reporter.say(_OFF + reason)
         return None
     try:
         parts = {name: _parts(stored, name, of.ids, network, reporter) for name, of in sets.items()}
         more = list(_parts(stored, HELD_OUT, false_alarms, network, reporter)) if false_alarms else []
         memory, distances = _distances(held_out, groups[HELD_OUT], parts, more, network)
     except (ImageError, MissingError) as error:
+        if not held_out.classes:
+            raise
         reporter.say(_OFF + str(error))
         return None
-    good = held_out.is_ok
-    chosen = choose_two_thresholds(held_out.best[good], distances[HELD_OUT][good], promise, groups[HELD_OUT][good])
+    chosen = _thresholds(held_out, distances[HELD_OUT], promise, groups[HELD_OUT])
     return None if chosen is None else LearnedGood(memory, distances, *chosen)
+
+
+def _thresholds(
+    held_out: PictureProbabilities, distances: Float64, promise: Promise, groups: Index
+) -> tuple[float, float] | None:
+    """Return the least probability and distance of an alarm; None if good pictures are too few for two thresholds."""
+    good = held_out.is_ok
+    if not held_out.classes:
+        return NEVER, choose_threshold(distances[good], promise.share, groups[good], promise.confidence)
+    return choose_two_thresholds(held_out.best[good], distances[good], promise, groups[good])
 
 
 def _missing(stored: StoredRun, held_out: PictureProbabilities, network: PooledNetwork | None) -> str:
@@ -96,9 +113,8 @@ def _missing(stored: StoredRun, held_out: PictureProbabilities, network: PooledN
 
 
 def _can_promise(held_out: PictureProbabilities, groups: Index, promise: Promise) -> bool:
-    """Return whether the good pictures are enough for two thresholds, whatever their distances."""
-    good = held_out.is_ok
-    return choose_two_thresholds(held_out.best[good], held_out.best[good], promise, groups[good]) is not None
+    """Return whether the good pictures are enough for the thresholds, whatever their distances."""
+    return _thresholds(held_out, held_out.best, promise, groups) is not None
 
 
 def _parts(

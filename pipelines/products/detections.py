@@ -68,7 +68,12 @@ def remove_temporary_files(files: Iterable[Path]) -> None:
 
 
 def read_detections(stored: StoredRun, stage: str, set_name: str) -> dict[str, Detections]:
-    """Return class -> its detections in a set; StageError if there are none, and as `check_detections`."""
+    """Return class -> its detections in a set; StageError if there are none, and as `check_detections`.
+
+    A run of good pictures alone has no class, and no file of detections.
+    """
+    if not stored.data.classes:
+        return {}
     folder = stored.folder.detections(set_name)
     found = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
     for name in stored.data.classes:

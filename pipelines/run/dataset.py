@@ -57,10 +57,10 @@ def open_run_data(settings: DataSettings, seed: int, taught: Sequence[ImageRecor
 
     `taught` are further training pictures, positive for the classes that their labels name and negative for all others.
     Classes that the data set lacks are new ones, of which its own pictures are negative; with fewer than `least` taught
-    pictures they are skipped, and so are these.
+    pictures they are skipped, and so are these. Good pictures alone are data without classes.
 
     Raises OptionError if no data set is named, OneClassError if a requested class has no positives or no negatives or
-    no class is left, LabelsError if a set is empty.
+    no class of the data set is left, LabelsError if a set is empty.
     """
     if not settings.name or not settings.root:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
@@ -77,7 +77,7 @@ def open_run_data(settings: DataSettings, seed: int, taught: Sequence[ImageRecor
     classes = tuple(name for name in (*dataset.classes, *new) if name not in skipped)
     for name in counts.keys() - {*new}:
         skipped[name] = f"is new and has {counts[name]} of the {least} pictures that its folds need"
-    if not classes:
+    if not classes and dataset.classes:
         reasons = listed([f"{name} {reason}" for name, reason in skipped.items()], SHOWN, "; ")
         raise OneClassError(f"no class of {settings.root} can be learned: {reasons}{_advice(reasons, settings)}.")
     return RunData(dataset, classes, skipped, records)

@@ -40,6 +40,8 @@ USED_TABLES: dict[str, tuple[str, ...]] = {
     "detect": (*_OF_SHARDS, "train", "refine"),
 }
 """Stage -> the settings, and tables of them, that earlier stages have used already."""
+OF_CLASSES = ("train", "tune", "refine", "detect", "evaluate")
+"""The stages that have nothing to do in a run of good pictures alone."""
 OF_CONTEXT = ("redo", "shards_from", "memory", "device", "precision", "card")
 """The options that stages find in their context."""
 RELOCATABLE = ("data.root", "data.boxes")
@@ -128,8 +130,14 @@ def _say_times(context: RunContext) -> None:
 def run_stage(name: str, context: RunContext) -> None:
     """Run one stage: `run` of its module, imported now because importing the learner takes long.
 
-    The products after the features are small, and BLAS threads that wait for more of them take whole cores.
+    The products after the features are small, and BLAS threads that wait for more of them take whole cores. A stage of
+    classes does nothing where there is none, which a sentence says once.
     """
+    if name in OF_CLASSES and not context.data.classes:
+        if name == next(stage for stage in context.stages if stage in OF_CLASSES):
+            command = f"lapsvm threshold --out {shlex.quote(str(context.run.path))}"
+            context.reporter.say(f"{name}: no class has pictures yet; by {command} good pictures alone decide")
+        return
     stage: Stage = import_module(".import_" if name == "import" else f".{name}", __package__).run
     with nullcontext() if name in FIRST_STAGES else threadpool_limits(1, user_api="blas"):
         stage(context)

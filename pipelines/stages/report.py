@@ -66,9 +66,10 @@ def run(context: RunContext) -> None:
 
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector]) -> Contents:
     stored, precision = context.stored, context.wanted_precision
-    figures = {name: stored_entry(stored, of) or set_entry(stored, of, precision) for name, of in sets.items()}
-    steps, summary = _cccp_steps(context), _summary(context, sets)
     data, names = context.settings.data, context.data.classes
+    measured = sets.items() if names else ()
+    figures = {name: stored_entry(stored, of) or set_entry(stored, of, precision) for name, of in measured}
+    steps, summary = _cccp_steps(context), _summary(context, sets)
     train, test = sets[data.train_set], sets.get(data.test_set)
     held_out = {name: read_held_out(context.run, name) for name in names}
     labels = summary.train.labels
@@ -221,6 +222,8 @@ def _cccp_steps(context: RunContext) -> dict[str, tuple[CccpStep, ...]]:
 
 def _history(context: RunContext) -> list[dict[str, str]]:
     """Return the rows of history.csv; if it is missing or damaged, report that and return none."""
+    if not context.data.classes:
+        return []
     try:
         if context.run.history_file.is_file():
             return read_history(context.run.history_file)

@@ -106,7 +106,7 @@ class ShardSets:
         """
         stored, run, settings = self.stored, self.stored.folder, self.stored.settings
         tasks = trained_tasks(stored, open_shards(run.shards(stored.train_set)) if shards_are_done else None)
-        if "train" in self.stages:
+        if "train" in self.stages and tasks:
             denied = denied_tasks(settings.train, tasks)  # which training leaves out
             labels = {task.name: task.y for task in tasks if task.name not in denied}
             check_folds(settings, labels, tasks[0].groups)

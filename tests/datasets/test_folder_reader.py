@@ -116,6 +116,12 @@ def test_an_empty_folder_is_a_class_without_positives(tmp_path):
     assert open_folder(tmp_path).records("trainval")[0].labels == {"cat": 1, "dog": -1}
 
 
+def test_good_pictures_need_no_class(tmp_path):
+    make(tmp_path, "Good/1.jpg", "background/2.jpg")
+    dataset = open_folder(tmp_path)
+    assert (dataset.classes, [dict(record.labels) for record in dataset.records("trainval")]) == ((), [{}, {}])
+
+
 def test_an_id_is_one_word_whatever_the_file_is_called(tmp_path):
     make(tmp_path, "big cat/a photo (1).jpg", "big cat/100%.v2.jpg", "big cat/é\t.jpg")
     ids = [record.id for record in open_folder(tmp_path).records("trainval")]

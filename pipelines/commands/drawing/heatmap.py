@@ -24,7 +24,7 @@ def draw_best_class(pixels: Pixels, scored: ScoredPicture, path: Path) -> None:
     A probability has the same colour in all pictures. Scores have no such scale: they take all colours in each one.
     """
     decision = scored.decision()
-    if decision is not None and decision.class_name == UNKNOWN:
+    if not scored.detectors or (decision is not None and decision.class_name == UNKNOWN):
         draw_heatmap(pixels, scored.score_map(UNKNOWN).values, "unlike good pictures", path)
         return
     name = scored.best_class()

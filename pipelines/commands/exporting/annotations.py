@@ -11,7 +11,7 @@ from lapsvm.annotations.export import check_export, write_export
 from lapsvm.annotations.exported import AnnotatedPicture, Annotations, BoxChoice, clip_boxes
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
-from lapsvm.errors import OptionError
+from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import Detections
 from lapsvm.files import check_vacant
 from lapsvm.pictures.reading import seen_header
@@ -79,7 +79,12 @@ def export_run(options: Mapping[str, Any]) -> Outcome:
 
 
 def checked_set(context: RunContext, set_name: str | None) -> str:
-    """Return the set that a command names, by default the test set where there is one; OptionError if it is unknown."""
+    """Return the set that a command names, by default the test set where there is one.
+
+    Raises OptionError if it is unknown, StageError if the run has no class.
+    """
+    if not context.data.classes:
+        raise StageError("export needs a class; where good pictures alone decide, lapsvm predict gives the decisions.")
     sets, test_set = context.data.records, context.settings.data.test_set
     if set_name is None:
         return test_set if test_set in sets else context.train_set

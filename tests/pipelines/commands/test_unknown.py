@@ -118,6 +118,71 @@ def test_the_study_of_kinds_left_out_asks_for_them(network, tmp_path, monkeypatc
     assert " of 20 (" in table["bar"]
 
 
+@pytest.fixture
+def good_alone(product, network, tmp_path, command):
+    """The folder of a run of good pictures alone, before its threshold."""
+    shutil.copytree(product / "train/good", tmp_path / "good/good")
+    run = tmp_path / "GOOD"
+    found = command("run", "--data", "folder", "--root", tmp_path / "good", "--out", run, "--extractor", network, *FEW)
+    assert found.status == 0, found.err
+    assert "train: no class has pictures yet; by lapsvm threshold" in " ".join(found.err.split())
+    return run
+
+
+def test_good_pictures_alone_decide_until_a_defect_comes(good_alone, product, command, tmp_path):
+    said = command("threshold", "--out", good_alone, "--max-false-alarms", SHARE)
+    assert said.status == 0, said.err
+    assert "a picture raises an alarm from a distance of" in " ".join(said.out.split())
+    predictor = Predictor.open(good_alone)
+    alarm = predictor.shown.alarm
+    assert alarm.held_out["ok"].alarms == SHARE * 41 // 1 - 1  # the whole share is that of what is unknown
+    new = command("predict", "--model", good_alone, product / "new", "--draw", tmp_path / "drawn", "--heatmap")
+    assert [(one["verdict"], one["detections"]) for one in json.loads(new.out)] == [(UNKNOWN, [])] * 6
+    assert (tmp_path / "drawn/spot/000.heatmap.png").is_file()
+    good = [predictor.decision(path).is_ok for path in sorted((product / "test/good").iterdir())]
+    assert sum(good) >= 9
+    page = (good_alone / "page/index.html").read_text()
+    assert "No class yet: 40 good pictures alone" in page
+    assert "from a distance of" in page
+    words = tmp_path / "words.jsonl"
+    spots = [{"picture": f"{number:03}.png", "said": "missed", "class": "spot"} for number in range(3)]
+    words.write_text("".join(json.dumps(spot) + "\n" for spot in spots))
+    judged = "--pictures", product / "new/spot", "--class", "spot", "--merge", words
+    for verb, *more in (("review", *judged), ("run",), ("threshold",)):
+        assert command(verb, "--out", good_alone, *more, "--quiet").status == 0
+    assert {
+        one["verdict"] for one in json.loads(command("predict", "--model", good_alone, product / "test/spot").out)
+    } == {"spot"}
+
+
+def test_verbs_of_classes_say_that_good_pictures_alone_decide(good_alone, product, command, refused, tmp_path):
+    for verb in ("train", "detect", "evaluate"):
+        found = command(verb, "--out", good_alone)
+        assert (found.status, found.err.startswith(f"{verb}: no class has pictures yet")) == (0, True)
+    assert command("report", "--out", good_alone).status == 0
+    assert command("verify", "--out", good_alone).status == 0
+    assert "lapsvm threshold --out" in (good_alone / "page/index.html").read_text()
+    assert "review needs a class" in refused("review", "--out", good_alone)
+    for name in ("onnx", "coco"):
+        assert "export needs a class" in refused(
+            "export", "--out", good_alone, "--format", name, "--to", tmp_path / "a.onnx"
+        )
+    assert "has no models yet" in refused("predict", "--model", good_alone, product / "new")
+    assert "which promise 0.0244 at best" in refused("threshold", "--out", good_alone, "--max-false-alarms", 0.01)
+    assert command("threshold", "--out", good_alone, "--quiet").status == 0
+    (good_alone / "models/good-pictures.memory").unlink()
+    assert "by good pictures alone needs their memory" in refused("predict", "--model", good_alone, product / "new")
+
+
+def test_few_good_pictures_alone_are_refused(network, tmp_path, command, refused):
+    for number in range(9):
+        write_product(tmp_path, "few/good", number)
+    words = "--data", "folder", "--root", tmp_path / "few", "--out", tmp_path / "RUN", "--extractor", network
+    assert command("run", *words, *FEW).status == 0
+    said = refused("threshold", "--out", tmp_path / "RUN", "--max-false-alarms", 0.2)
+    assert "as no class has pictures: that needs 10 good pictures, got 9" in said
+
+
 def test_few_good_pictures_know_nothing_unknown(run, command):
     result = command("threshold", "--out", run, "--max-false-alarms", 0.03)
     assert result.status == 0

@@ -73,7 +73,7 @@ def test_what_a_person_says_of_new_pictures_teaches_the_next_run(taught, command
     result = command("threshold", "--out", taught.run)
     assert result.status == 0, result.err
     said, now = " ".join(result.err.split()), AlarmThreshold.load(taught.run / "models/threshold.json")
-    assert f"threshold before: {alarm.probability:.3g}, for 10 % of false alarms; now: {now.probability:.3g}" in said
+    assert f"threshold before: {alarm.least}, for 10 % of false alarms; now: {now.least}" in said
     assert (now.max_false_alarms, now.held_out["ok"].of) == (0.1, alarm.held_out["ok"].of)
     assert "of 1 pictures taught as missed 1 alarm now, held out" in said
     command(*taught.say(*((kind, {"said": "nothing"}) for kind in ("spot", "bar", "good"))))
