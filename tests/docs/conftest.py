@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
+from lapsvm.pipelines.commands.exporting import onnx_detector
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.settings.recipes import BEST
 from PIL import Image
@@ -72,8 +73,10 @@ def run_lapsvm(*arguments: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_sizes(monkeypatch):
-    """Let the recipe show networks small pictures as small ones: these pages are about commands."""
+    """Let networks see small pictures, and exports be compared on few: these pages are about commands."""
     monkeypatch.setitem(BEST, "features.sizes", (160, 240))
+    for name in ("COMPARED", "EQUAL"):
+        monkeypatch.setattr(onnx_detector, name, 4)
 
 
 @pytest.fixture(scope="session")

@@ -110,11 +110,10 @@ def test_maps_of_many_channels_are_pooled_in_8_bits_where_that_is_asked_for(tmp_
     files = [detector_file(one, network, "wide", {}, "all") for one, network in
              ((content, path.read_bytes()), (content, small), (whole, small), (whole, path.read_bytes()))]  # fmt: skip
     assert [b"MatMulInteger" in file for file in files] == [False, False, channels >= 64, False]
-    assert files[3] == files[0]
+    assert files[3] == files[0]  # bytes, so scores as well
     windows = np.array([[0, 0, 60, 60], [40, 20, 110, 80], [10, 10, 50, 75]], np.float32)
-    scores = [OnnxDetector(file).window_scores(PICTURES[3], windows) for file in files]
-    np.testing.assert_array_equal(scores[3], scores[0])
-    np.testing.assert_allclose(scores[2], scores[1], atol=0.02)
+    expected, found = (OnnxDetector(file).window_scores(PICTURES[3], windows) for file in files[1:3])
+    np.testing.assert_allclose(found, expected, atol=0.02)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (1, 200, 3), (3000, 1, 3), (90, 120, 3)])

@@ -80,17 +80,19 @@ def interrupt_while_importing(*_, **__):
         raise ImportError("numpy._core.multiarray failed to import") from None
 
 
-@pytest.mark.parametrize("happens", [interrupt, interrupt_while_importing])
 @pytest.mark.parametrize(
-    ("module", "name"),
+    ("module", "name", "happens"),
     [
-        (jobs, "write_shard"),
-        (train, "training_bags"),
-        (train, "write_history"),
-        (detect, "score_many"),
-        (detections, "write_results"),
-        (evaluate, "write_json"),
-        (report, "write_page"),
+        (jobs, "write_shard", interrupt),
+        (train, "training_bags", interrupt),
+        (train, "write_history", interrupt),
+        (detect, "score_many", interrupt),
+        (detections, "write_results", interrupt),
+        (evaluate, "write_json", interrupt),
+        (report, "write_page", interrupt),
+        (jobs, "write_shard", interrupt_while_importing),
+        (train, "training_bags", interrupt_while_importing),
+        (report, "write_page", interrupt_while_importing),
     ],
 )
 def test_every_stage_is_interrupted_in_one_line_and_continues(

@@ -169,13 +169,19 @@ def assert_same_shards(first, second):
 
 
 @pytest.mark.parametrize("write", WITH_FEATURES, ids=lambda write: write.__name__)
-def test_imported_features_train_to_the_model_of_extracted_ones(
-    write, finished, data, folder, tmp_path, command, fast_training, made
-):
+def test_every_format_gives_the_shards_of_extraction(write, finished, data, folder, tmp_path, command):
     out = tmp_path / "RUN"
     result = command("import", *write(finished, folder), *data, "--out", out)
     assert result.status == 0, result.err
     assert_same_shards(out, finished)
+    assert command("verify", "--out", out).status == 0
+
+
+def test_imported_features_train_to_the_model_of_extracted_ones(
+    finished, data, folder, tmp_path, command, fast_training, made
+):
+    out = tmp_path / "RUN"
+    assert command("import", *write_npz(finished, folder), *data, "--out", out).status == 0
     assert command("train", "--out", out, *fast_training).status == 0
     for stage in ("detect", "evaluate", "report"):
         assert command(stage, "--out", out).status == 0
@@ -188,13 +194,21 @@ def test_imported_features_train_to_the_model_of_extracted_ones(
 
 
 @pytest.mark.parametrize("write", BOXES_ALONE, ids=lambda write: write.__name__)
-def test_boxes_alone_are_windows_to_extract(write, finished, data, folder, tmp_path, command, refused, fast_training):
+def test_boxes_alone_are_windows_to_extract(write, finished, data, folder, tmp_path, command, refused):
     sources, out = write(finished, folder), tmp_path / "RUN"
     assert "lapsvm extract --proposals" in refused("import", *sources, *data, "--out", out)
     proposals = [part for source in sources for part in ("--proposals", source)]
     result = command("extract", *proposals, *data, "--out", out, "--extractor", "hog")
     assert result.status == 0, result.err
     assert_same_shards(out, finished)
+
+
+def test_models_of_windows_from_files_predict_by_a_method_that_is_named(
+    finished, data, folder, tmp_path, command, refused, fast_training
+):
+    out = tmp_path / "RUN"
+    (source,) = write_edge_boxes(finished, folder)
+    assert command("extract", "--proposals", source, *data, "--out", out, "--extractor", "hog").status == 0
     assert command("train", "--out", out, *fast_training).status == 0
     picture = next((data[3] / "JPEGImages").iterdir())
     assert "--windows" in refused("predict", "--model", out / "models", picture)
