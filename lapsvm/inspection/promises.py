@@ -80,9 +80,12 @@ class Promise:
             return math.ceil(1 / self.share - ROUNDING) - 1
         return math.ceil(math.log1p(-self.confidence) / math.log1p(-self.share) - ROUNDING)
 
-    def sentence(self, in_groups: bool = False) -> str:
-        """Return the promise, which of the two it is, and of what; terminal, page and files say it by this sentence."""
-        holds = "on average over training sets"
+    def sentence(self, in_groups: bool = False, *, of_file: bool = False) -> str:
+        """Return the promise, which of the two it is, and of what; terminal, page and files say it by this sentence.
+
+        `of_file`: the threshold was chosen on scores of an exported file, not of the models of folds.
+        """
+        holds = f"on average over {'draws of good pictures' if of_file else 'training sets'}"
         if self.confidence is not None:
             holds = f"with confidence {100 * self.confidence:g} % of this threshold"
         of = (
@@ -90,9 +93,10 @@ class Promise:
             if in_groups
             else "new pictures like these"
         )
+        models = "this file" if of_file else "the models of folds"
         return (
-            f"The promise holds {holds}, of the models of folds and of {of}: at most {100 * self.share:g} % of good "
-            "ones raise an alarm."
+            f"The promise holds {holds}, of {models} and of {of}: at most {100 * self.share:g} % of good ones raise an "
+            "alarm."
         )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lapsvm.inspection.promises import Promise
     from lapsvm.inspection.threshold import AlarmThreshold
 
-    from ..context import StoredRun
+    from ..context import RunContext, StoredRun
     from ..inspection.probabilities import PictureProbabilities
     from ..inspection.unknown import LearnedGood
     from ..inspection.whole_pictures import PictureRules
@@ -46,17 +46,36 @@ if TYPE_CHECKING:
            "default it is kept on average over training sets.", rule=Range(0, 1, above=True, below=True)),
     Option("plot", "--plot", Path, "An SVG file for the histograms of held-out pictures, good and defective, with the "
            "threshold as a line."),
+    Option("onnx", "--onnx", Path, "An exported file: choose its own threshold, with its own windows, and write it "
+           "into the file; the run keeps its threshold."),
+    Option("good", "--good", Path, "With --onnx: a folder of good pictures that training did not see; by default those "
+           "of the test set."),
 ))  # fmt: skip
 def threshold(options: dict[str, Any]) -> Outcome:
     """From which probability a picture is not ok, so that few good pictures raise a false alarm; `predict` uses it.
 
     Example: lapsvm threshold --out RUN --max-false-alarms 0.05
     """
+    from ..context import RunContext
+
+    if options["good"] is not None and options["onnx"] is None:
+        raise OptionError("option --good is for good pictures that a file of --onnx is asked for.")
+    if options["plot"] is not None and options["onnx"] is not None:
+        raise OptionError("option --plot draws the pictures of the run, which --onnx does not choose on.")
+    context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
+    if options["onnx"] is not None:
+        from .exporting.onnx_threshold import choose_of_file
+
+        return choose_of_file(context, options["onnx"], options["good"], _promise(options, _last(context.run)))
+    return _of_run(context, options)
+
+
+def _of_run(context: "RunContext", options: Mapping[str, Any]) -> Outcome:
+    """Choose the threshold of a run on held-out pictures, store it, and print the alarms."""
     from lapsvm.evaluation.figures import interval_row, values
     from lapsvm.files import write_atomically
     from lapsvm.report.alarms import histograms_svg
 
-    from ..context import RunContext
     from ..inspection.decisions import calibrated_detectors, run_record, set_groups
     from ..inspection.unknown import learn_good_pictures
     from ..inspection.whole_pictures import HELD_OUT
@@ -64,7 +83,6 @@ def threshold(options: dict[str, Any]) -> Outcome:
     from ..stages.registry import run_stage
     from ..verdicts.taught import FALSE_ALARM
 
-    context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     stored, run = context.stored, context.run
     with run.lock("lapsvm threshold"):
         detectors = calibrated_detectors(stored)

@@ -4,5 +4,9 @@ from lapsvm.detection.onnx_file.assembly import FORMAT, INPUTS, detector_file
 from lapsvm.detection.onnx_file.content import FileContent, network_passes
 from lapsvm.detection.onnx_file.quantisation import check_packages
 from lapsvm.detection.onnx_file.running import OnnxDetector
+from lapsvm.detection.onnx_file.thresholds import with_thresholds
 
-__all__ = ["FORMAT", "INPUTS", "FileContent", "OnnxDetector", "check_packages", "detector_file", "network_passes"]
+__all__ = [
+    "FORMAT", "INPUTS", "FileContent", "OnnxDetector", "check_packages", "detector_file", "network_passes",
+    "with_thresholds",
+]  # fmt: skip

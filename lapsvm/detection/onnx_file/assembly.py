@@ -64,7 +64,9 @@ def detector_file(
     ``scores`` (m,) float32; ``probabilities`` (m,) float32, NaN for a class without calibration; ``score_maps`` (k,
     rows, columns) float32; ``all_windows`` (n, 4) float32 and ``window_scores`` (n, k) float32. Boxes are sorted by
     class, then by descending score. With an alarm also ``decision`` (1,) int64, 0 for ok, k for the k-th class, -1 for
-    unknown, and ``probability`` (1,) float32, of the most probable class.
+    unknown, and ``probability`` (1,) float32, of the most probable class. With a memory of good pictures also
+    ``heatmap`` (rows, columns) float32, the distances of the picture's parts to them: that of the picture is the mean
+    of their highest tenth.
 
     Parameters
     ----------
@@ -170,15 +172,18 @@ def _decided(
     if content.alarm is None:
         return {}
     planes, distance = picture.transposed(2, 0, 1).cast(np.float32), None
+    outputs: dict[str, tuple[Tensor, list[int | str]]] = {}
     if content.good is not None:
         network_pass, name = memory_pass(content.good)
         batch = _batch(graph, reduced(graph, planes, content.max_side), network_pass)
-        distance = distance_to_good(graph, content.good, network.run(graph, batch, [name], "memory")[name])
+        feature_map = network.run(graph, batch, [name], "memory")[name]
+        distance, distances = distance_to_good(graph, content.good, feature_map)
+        outputs["heatmap"] = distances, ["heat_rows", "heat_columns"]
     shows = is_varied(graph, planes)
     shows = shows if scored.counts is None else shows & scored.counts
     probabilities = class_probabilities(graph, content.alarm, content.detectors, scored.scores, scored.by_models)
     decision, probability = decide(graph, content.alarm, probabilities, shows, distance)
-    return {"decision": (decision, [1]), "probability": (probability, [1])}
+    return {"decision": (decision, [1]), "probability": (probability, [1]), **outputs}
 
 
 def _windows(graph: Graph, planes: Tensor, given: Tensor, content: FileContent) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,8 @@ from lapsvm.objectness.good_pictures import AROUND, LEAST_LENGTH, TOP, GoodPictu
 from lapsvm.pictures.nothing import FLAT
 
 OK_NUMBER, UNKNOWN_NUMBER = 0, -1
+PROBABILITY, DISTANCE = "threshold", "unknown_distance"
+"""The names of the two thresholds, in the graph and in the metadata."""
 RULE = "k > 0: the k-th of the classes, the most probable one, if its probability is at least the threshold"
 UNKNOWN_RULE = "-1, unknown: no class, and at least the distance to good pictures that is unknown_distance"
 NEVER_UNKNOWN = "never -1, unknown, as the run's threshold has no memory of good pictures"
@@ -66,8 +68,9 @@ def decide(
     highest, index = graph.ops("TopK", (np.float64, np.int64), shown, graph.constant([1], np.int64), axis=0)
     other = index * OK_NUMBER
     if distance is not None and alarm.unlike is not None:
-        other = graph.where(distance < alarm.unlike.distance, other, UNKNOWN_NUMBER)
-    return graph.where(highest < alarm.probability, other, index + 1), highest.cast(np.float32)
+        other = graph.where(distance < graph.named(DISTANCE, alarm.unlike.distance), other, UNKNOWN_NUMBER)
+    least = graph.named(PROBABILITY, alarm.probability)
+    return graph.where(highest < least, other, index + 1), highest.cast(np.float32)
 
 
 def is_varied(graph: Graph, planes: Tensor) -> Tensor:
@@ -77,8 +80,11 @@ def is_varied(graph: Graph, planes: Tensor) -> Tensor:
     return spread.largest(0) > float(FLAT)
 
 
-def distance_to_good(graph: Graph, good: GoodPictures, feature_map: Tensor) -> Tensor:
-    """Return the distance of a picture to good ones, float64 (1,), from its map (1, channels, rows, columns)."""
+def distance_to_good(graph: Graph, good: GoodPictures, feature_map: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distance of a picture to good ones, float64 (1,), and that of its parts, float32 (rows, columns).
+
+    `feature_map` (1, channels, rows, columns) is that of the picture.
+    """
     means = _averaged(feature_map)
     deviations = (_averaged(feature_map * feature_map) - means * means).maximum(0.0).sqrt()
     means, deviations = (_rows(values, len(good.centre)) for values in (means, deviations))
@@ -87,7 +93,8 @@ def distance_to_good(graph: Graph, good: GoodPictures, feature_map: Tensor) -> T
     values = looks * differences * differences
     count = (values.size(0).cast(np.float64) * TOP).floor().maximum(1.0)
     top, _ = graph.ops("TopK", (np.float32, np.int64), values, count.cast(np.int64).reshape(1), axis=0)
-    return top.cast(np.float64).sum(0) / count
+    sides = graph.join([feature_map.size(axis).reshape(1) for axis in (2, 3)], 0)
+    return top.cast(np.float64).sum(0) / count, graph.op("Reshape", values, sides)
 
 
 def _averaged(cells: Tensor) -> Tensor:

@@ -169,6 +169,11 @@ class Graph:
             self.initializers.append(self.onnx.numpy_helper.from_array(array, self._constants[key]))
         return Tensor(self, self._constants[key], array.dtype)
 
+    def named(self, name: str, value: float) -> Tensor:
+        """Return a number as a constant of its own, float64 (), that may be replaced in the file."""
+        self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(value, np.float64), name))
+        return Tensor(self, name, np.dtype(np.float64))
+
     def input(self, name: str, dtype: Any, shape: Sequence[int | str]) -> Tensor:
         """Return an input of the graph, which callers must give."""
         tensor = Tensor(self, name, np.dtype(dtype))

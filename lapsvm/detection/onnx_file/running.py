@@ -7,6 +7,7 @@ import numpy as np
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, OptionError, one_line
 from lapsvm.features.extractors.networks import open_runtime
+from lapsvm.objectness.good_pictures import distance_of
 from lapsvm.pictures.reading import check_pixels
 
 _AS_RECORDED: dict[str, Array] = {
@@ -30,8 +31,8 @@ class OnnxDetector:
 
     Attributes
     ----------
-    decides : bool
-        Whether the file decides on pictures.
+    decides, knows_good : bool
+        Whether the file decides on pictures, and whether some may be unknown.
 
     Raises
     ------
@@ -49,7 +50,8 @@ class OnnxDetector:
         except Exception as error:  # noqa: BLE001 - its exceptions share no other base
             raise DataError(f"the exported detector cannot be read by ONNX Runtime: {one_line(error)}.") from None
         self._inputs = [inputs.name for inputs in self._session.get_inputs()]
-        self.decides = "decision" in [output.name for output in self._session.get_outputs()]
+        outputs = [output.name for output in self._session.get_outputs()]
+        self.decides, self.knows_good = "decision" in outputs, "heatmap" in outputs
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -75,6 +77,13 @@ class OnnxDetector:
         `more` as for `run`.
         """
         return int(self.run(["decision"], pixels, **more)[0][0]) if self.decides else None
+
+    def measures(self, pixels: Array) -> tuple[float, float]:
+        """Return the numbers that a file compares with its thresholds: probability, and distance; inf without one."""
+        if not self.knows_good:
+            return float(self.run(["probability"], pixels)[0][0]), np.inf
+        probability, heatmap = self.run(["probability", "heatmap"], pixels)
+        return float(probability[0]), distance_of(heatmap)
 
     def run(self, outputs: list[str], pixels: Array, **more: Array) -> list[Any]:
         """Return some outputs for a picture (h, w, 3), uint8 RGB; `more` are inputs of a file with all inputs."""

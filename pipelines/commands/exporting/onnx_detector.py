@@ -8,7 +8,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
-from lapsvm.detection import Predictor
+from lapsvm.detection import Detector, Predictor
 from lapsvm.detection.onnx_file import FORMAT, INPUTS, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
 from lapsvm.detection.onnx_file.deciding import NEVER_UNKNOWN, RULE, UNKNOWN_RULE
@@ -69,7 +69,7 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     if predictor.windows.method == "small":
         reporter.say(LACKING)
     if predictor.shown.alarm is not None:
-        reporter.say(f"decision: {_decides(predictor)}; {PROMISED}")
+        reporter.say(f"decision: {_decides(predictor)}; {PROMISED}; lapsvm threshold --onnx chooses the file's own")
     content = detector_file(*parts, inputs)
     classes = [detector.class_name for detector in predictor.detectors]
     figures: dict[str, Any] = {"classes": classes, "compared": []}
@@ -191,16 +191,21 @@ def _threshold_metadata(predictor: Predictor) -> dict[str, str]:
     }
 
 
+def weights_digest(detectors: Sequence[Detector]) -> str:
+    """Return the hash of the weights of a run's detectors, of the features before a projection."""
+    weights = b"".join(detector.coef.tobytes() for detector in detectors)
+    return blake2b(weights, digest_size=16).hexdigest()
+
+
 def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]:
     """Return the metadata of the file; no paths and times, so that the same run gives the same bytes."""
-    weights = b"".join(detector.coef.tobytes() for detector in predictor.detectors)
     licence = "Apache-2.0" if name == KIND else "that of the network's file"
     source = f"package {PACKAGE}" if name == KIND else "the user's own file"
     return {
         "format": FORMAT,
         "lapsvm_version": metadata("lapsvm")["Version"],
         "classes": json.dumps([detector.class_name for detector in predictor.detectors]),
-        "weights_blake2b": blake2b(weights, digest_size=16).hexdigest(),
+        "weights_blake2b": weights_digest(predictor.detectors),
         "network": name,
         "network_source": source,
         "precision": FLOAT32,

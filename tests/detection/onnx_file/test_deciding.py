@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lapsvm.detection import AlarmThreshold, Calibration, Detector, Predictor
-from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes
+from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes, with_thresholds
 from lapsvm.detection.onnx_file.deciding import decision_number
 from lapsvm.detection.scoring import picture_detectors
 from lapsvm.features import open_extractor
@@ -81,6 +81,20 @@ def expected(predictor, pictures):
         decision = scored.decision()
         found.append((scored.boxes, decision_number(decision, CLASSES), decision.probability))
     return found
+
+
+def test_the_heat_map_has_the_distances_and_other_thresholds_decide_otherwise(predictor, pictures, file_of):
+    file = OnnxDetector(file_of("picture"))
+    unlike = predictor.scored(pictures[0]).unlike
+    probability, heatmap = file.run(["probability", "heatmap"], pictures[0])
+    np.testing.assert_allclose(heatmap, unlike.map, atol=1e-5)
+    assert file.measures(pictures[0]) == (probability[0], distance_of(heatmap))
+    found = [file.measures(pixels) for pixels in pictures]
+    for limits in ((2.0, np.inf), (0.0, 0.0), tuple(np.median(found, axis=0).tolist())):
+        other = OnnxDetector(with_thresholds(file_of("picture"), *limits, {"promise": "another"}))
+        assert other.metadata == {"promise": "another"}
+        expected = [known >= limits[0] or unlike >= limits[1] for known, unlike in found]
+        assert [other.decision(pixels) != 0 for pixels in pictures] == expected
 
 
 def test_decisions_are_those_of_the_predictor_with_its_windows_given(pictures, expected, file_of):

@@ -113,8 +113,8 @@ def test_the_study_of_kinds_left_out_asks_for_them(network, tmp_path, monkeypatc
     assert exit_.value.code == 0
     lines = capsys.readouterr().out.splitlines()
     table = {line.split("|")[2].strip(): line.split("|")[3].strip() for line in lines if line.startswith("| spot")}
-    assert {*table} == {"good", "spot", "bar", "all left out"}
-    assert table["bar"] == table["all left out"]
+    assert {*table} == {"good", "spot", "bar", "all known", "all left out"}
+    assert (table["bar"], table["spot"]) == (table["all left out"], table["all known"])
     assert " of 20 (" in table["bar"]
 
 
@@ -245,6 +245,33 @@ def test_the_exported_file_decides_as_the_run_and_says_by_which_rule(made, produ
         assert decision == decision_number(expected, json.loads(stored["classes"]))
         numbers.add(int(decision[0]))
     assert numbers == {-1, 0, 1}
+
+
+def test_a_file_has_a_threshold_of_its_own_by_its_own_windows(made, product, command, refused, tmp_path):
+    to, good = tmp_path / "detector.onnx", tmp_path / "new/good"
+    for number in range(12):
+        write_product(tmp_path, "new/good", 100 + number)
+    assert command("export", "--out", made, "--format", "onnx", "--to", to, "--no-comparison").status == 0
+    exported, before = to.read_bytes(), OnnxDetector(to.read_bytes()).metadata
+    choose = "threshold", "--out", made, "--onnx", to
+    assert "6 good pictures, or groups of them, are too few" in refused(*choose)  # those of the test set
+    assert "pictures must be ones that training did not see" in refused(*choose, "--good", product / "train/good")
+    assert "--good is for good pictures that a file" in refused("threshold", "--out", made, "--good", good)
+    assert "--plot draws the pictures of the run" in refused(*choose, "--plot", tmp_path / "plot.svg")
+    assert to.read_bytes() == exported
+    said = command(*choose, "--good", good, "--max-false-alarms", 0.3)
+    assert said.status == 0, said.err
+    file = OnnxDetector(to.read_bytes())
+    alarms = sum(file.decision(read_image(path)) != 0 for path in sorted(good.iterdir()))
+    assert alarms <= 0.3 * 13 - 1
+    assert f"alarm by {to} now: {alarms} of 12" in " ".join(said.err.split())
+    changed = {name for name, value in file.metadata.items() if before[name] != value}
+    assert changed == {"threshold", "unknown_distance", "max_false_alarms", "promise"}
+    assert "of this file and of new pictures like these: at most 30 % of good ones" in file.metadata["promise"]
+    assert command(*choose, "--max-false-alarms", 0.4).status == 0
+    assert to.read_bytes() != exported
+    (tmp_path / "other.onnx").write_bytes(b"onnx")
+    assert "cannot be read by ONNX Runtime" in refused(*choose[:-1], tmp_path / "other.onnx")
 
 
 def test_the_page_and_the_file_say_it(run, command):
