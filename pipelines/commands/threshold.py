@@ -46,10 +46,8 @@ if TYPE_CHECKING:
            "default it is kept on average over training sets.", rule=Range(0, 1, above=True, below=True)),
     Option("plot", "--plot", Path, "An SVG file for the histograms of held-out pictures, good and defective, with the "
            "threshold as a line."),
-    Option("onnx", "--onnx", Path, "An exported file: choose its own threshold, with its own windows, and write it "
-           "into the file; the run keeps its threshold."),
-    Option("good", "--good", Path, "With --onnx: a folder of good pictures that training did not see; by default those "
-           "of the test set."),
+    Option("onnx", "--onnx", Path, "An exported file, to choose and write a threshold of its own."),
+    Option("good", "--good", Path, "With --onnx: a folder of new good pictures; by default the test set's."),
 ))  # fmt: skip
 def threshold(options: dict[str, Any]) -> Outcome:
     """From which probability a picture is not ok, so that few good pictures raise a false alarm; `predict` uses it.

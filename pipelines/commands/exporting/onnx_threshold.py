@@ -100,7 +100,7 @@ def _good_pictures(context: RunContext, folder: Path | None) -> list[ImageRecord
 
 
 def _measured(file: OnnxDetector, context: RunContext, records: Sequence[ImageRecord]) -> Measured:
-    """Return what a file says of good pictures; OptionError if training saw one."""
+    """Return the probabilities and distances of good pictures by a file; OptionError if training saw one."""
     shards = context.stored.shards_if_any(context.train_set)
     trained = frozenset(() if shards is None else shards.pixel_hashes)
     found, hashes = [], []
