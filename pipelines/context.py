@@ -162,7 +162,7 @@ class RunContext:
     sizes_are_open : bool
         Whether extraction may choose ``features.sizes`` by the pictures, because only the recipe names some.
     windows_are_open : bool
-        Whether extraction may advise on windows, because only the recipe names some.
+        Whether extraction may choose the windows by the pictures, because only the recipe names some.
     advice : str
         A line on what else there is, which extraction reports once nothing refuses the run.
     box_source : object

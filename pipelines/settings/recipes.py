@@ -140,11 +140,12 @@ def sizes_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     return not fixed and values.get("features.sizes") == BEST["features.sizes"]
 
 
-def windows_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Say whether the windows are those of recipe best, and a user has `given` nothing that makes them."""
+def windows_are_open(recipe: str | None, given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Say whether the windows are those of recipe best, and neither a file nor a user has `given` what makes them."""
     of_recipe = "windows.method", "windows.max_windows"
     fixed = {*of_recipe, "windows.proposal_side"} & given.keys()
-    return not fixed and all(values.get(name) == BEST[name] for name in of_recipe)
+    is_ours = recipe in (None, AUTO, "best")
+    return is_ours and not fixed and all(values.get(name) == BEST[name] for name in of_recipe)
 
 
 def from_network(texts: tuple[str, ...]) -> bool:

@@ -1,6 +1,7 @@
 """Stage 1: pictures become shards of windows and their features."""
 
 from lapsvm.errors import MissingError, SettingsError
+from lapsvm.features import Extractor
 from lapsvm.objectness import open_objectness
 from lapsvm.settings import FILE, IMPORTED, NORMAL
 
@@ -8,17 +9,18 @@ from ..context import RunContext
 from ..fitting.refining.prior import check_classes
 from ..run.dataset import RunData, positive_pictures
 from ..run.folder import RunFolder
-from ..settings.settings import ObjectnessSettings
+from ..settings.recipes import from_network
+from ..settings.settings import ObjectnessSettings, Settings
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.forecast import Forecast
 from ..shards.normal import check_normal
 from ..shards.objectness import ObjectnessRequest
-from .data_checks.ground import advice
 from .data_checks.pictures import CheckedData, DataCheck, report_left_out
 from .data_checks.sides import check_sizes, fitted_to
 from .extraction import Extraction
 from .shard_sets import ShardSets
+from .window_choice import fitted_windows
 
 
 def run(context: RunContext) -> None:
@@ -57,14 +59,30 @@ def _planned(context: RunContext) -> tuple[CheckedData, Extraction]:
     data = DataCheck(*inputs, context.redo).check(None if source is None else source.path / "shards")
     records = context.data.records[context.train_set]
     context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
-    windows = advice(records, context.settings, is_open=context.windows_are_open)
-    data.sentences += filter(None, (sentence, windows, context.advice))
-    workspace, settings = context.workspace, context.settings
+    data.sentences += filter(None, (sentence, context.advice))
+    workspace, full = context.workspace, context.open_extractor()
+    if context.windows_are_open and context.data.classes and from_network(context.settings.features.extractors):
+        data.report()
+        context.settings = _with_windows(context, source, full)
+    settings = context.settings
     forecast = Forecast(workspace, settings, context.data, context.stages)
-    full = context.open_extractor()
     return data, Extraction(
         workspace, settings, context.data, forecast, full, measuring, source, context.redo, data.report
     )
+
+
+def _with_windows(context: RunContext, source: RunFolder | None, extractor: Extractor) -> Settings:
+    """Return the settings with the windows of stored shards, chosen before, or with those that suit the pictures."""
+    settings = context.settings
+    for run in (None if context.redo else context.run, source):
+        if run is not None and run.has_shards(context.train_set):
+            made = run.settings().windows
+            chosen = {"windows.method": made.method, "windows.proposal_side": made.proposal_side}
+            return settings.with_values(chosen) if made.method == "small" else settings
+    settings, sentence = fitted_windows(context.workspace, settings, context.data, extractor)
+    if sentence:
+        context.reporter.say(sentence)
+    return settings
 
 
 def _objectness(settings: ObjectnessSettings, data: RunData, train_set: str, device: str) -> ObjectnessRequest:

@@ -70,7 +70,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
         sizes_are_open=sizes_are_open(given, values),
-        windows_are_open=windows_are_open(given, values),
+        windows_are_open=windows_are_open(options.get("recipe"), given, values),
         advice=line,
         **{name: options[name] for name in OF_CONTEXT if name in options},
     )

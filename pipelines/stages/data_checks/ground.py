@@ -1,4 +1,4 @@
-"""Advice on windows for pictures whose ground is even: what is sought there may be small."""
+"""How even the ground of pictures is: what is sought there may be small."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,8 +9,6 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.errors import ImageError, MissingError
 
-from ...settings.recipes import from_network
-from ...settings.settings import Settings
 from .sides import spread
 
 SAMPLE = 33
@@ -23,24 +21,13 @@ EVEN = 20.0
 """Grey levels below which the ground is even, see research/notebook/2026-11-small-things.md."""
 
 
-def advice(records: Sequence[ImageRecord], settings: Settings, *, is_open: bool) -> str:
-    """Return a sentence on the windows that suit pictures with an even ground, "" for others.
-
-    Parameters
-    ----------
-    records : sequence of ImageRecord
-    settings : Settings
-    is_open : bool
-        Whether nobody gave any windows.
-    """
-    if not is_open or not from_network(settings.features.extractors):
-        return ""
-    levels = unevenness(_read(records))
-    if levels is None or levels >= EVEN:
-        return ""
-    found = f"the ground is even (the parts of a picture differ by {levels:.0f} grey levels, below {EVEN:.0f})"
-    wanted = "--windows small --set windows.proposal_side=768"
-    return f"windows: {found}; if what is sought is smaller than a twentieth of the picture, take {wanted}"
+def ground_of(records: Sequence[ImageRecord]) -> float | None:
+    """Return the `unevenness` of some of the pictures. None if none of these can be read whole."""
+    pictures = []
+    for record in spread(records, SAMPLE):
+        with suppress(ImageError, MissingError):
+            pictures.append(record.pixels())
+    return unevenness(pictures)
 
 
 def unevenness(pictures: Sequence[Pixels]) -> float | None:
@@ -64,12 +51,3 @@ def _parts(pixels: Pixels) -> Array:
 
     small = cv2.resize(np.ascontiguousarray(pixels), (PARTS, PARTS), interpolation=cv2.INTER_AREA)
     return np.asarray(small.reshape(PARTS * PARTS, 3), np.float64)
-
-
-def _read(records: Sequence[ImageRecord]) -> list[Pixels]:
-    """Return some of the pictures; those that cannot be read whole are left out."""
-    pictures = []
-    for record in spread(records, SAMPLE):
-        with suppress(ImageError, MissingError):
-            pictures.append(record.pixels())
-    return pictures

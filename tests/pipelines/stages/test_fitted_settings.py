@@ -1,11 +1,13 @@
-"""Large pictures are seen larger where nobody says otherwise, and even ground gets advice on windows."""
+"""Large pictures are seen larger, and even ground may get windows of `small`, where nobody says otherwise."""
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.context import RunContext
 from lapsvm.pipelines.settings.recipes import BEST, resolved, sizes_are_open, windows_are_open
 from lapsvm.pipelines.settings.settings import Settings
-from lapsvm.pipelines.stages.data_checks.ground import EVEN, advice, unevenness
+from lapsvm.pipelines.stages.data_checks.ground import EVEN, ground_of, unevenness
 from lapsvm.pipelines.stages.data_checks.sides import FINE, LARGE, fitted_to
+from lapsvm.pipelines.stages.window_choice import fitted_windows
 from PIL import Image
 
 from lapsvm.catalog import ImageRecord
@@ -13,6 +15,7 @@ from lapsvm.catalog import ImageRecord
 from ...twins.networks import onnx_network
 
 BEST_SETTINGS = Settings().with_values(BEST | {"features.extractors": ("efficientnet_lite0",)})
+SIDE = 320
 
 
 @pytest.fixture
@@ -99,6 +102,106 @@ def surface(seed, deviation):
     return np.repeat(np.clip(pixels, 0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
 
 
+def board(rng, is_faulty):
+    """Tracks, perhaps with gaps of six pixels, at which no region and no part of the picture ends alone."""
+    scene = np.full((SIDE, SIDE), 60.0)
+    for top in range(6, SIDE, 20):
+        scene[top : top + 8] = 180
+    for row in range(15) if is_faulty else ():
+        top, left = 6 + 20 * row, rng.integers(30, SIDE - 42)
+        scene[top : top + 8, left : left + 6] = 60
+    return scene
+
+
+def uneven_board(rng, is_faulty):
+    """The same on ground whose parts differ."""
+    return board(rng, is_faulty) / 2 + np.kron(rng.uniform(0, 125, (4, 4)), np.ones((SIDE // 4, SIDE // 4)))
+
+
+def blemish(rng, is_faulty):
+    """Plain ground, perhaps with a dark part of forty pixels."""
+    scene = np.full((SIDE, SIDE), 150.0)
+    if is_faulty:
+        top, left = rng.integers(30, SIDE - 70, 2)
+        scene[top : top + 40, left : left + 40] = 60
+    return scene
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A file with the brightness, and its steps to the left and right, every four pixels."""
+    step = np.array([-1.0, -1.0, 1.0, 1.0], dtype=np.float32)[None] * np.ones((4, 1), dtype=np.float32)
+    level = np.full((4, 4), 1 / 48, dtype=np.float32)
+    kernel = np.repeat(np.stack([level, step, -step])[:, None], 3, axis=1)
+    path = tmp_path / "steps.onnx"
+    nodes = [("Conv", "picture kernel", "steps", {"strides": [4, 4]}), ("Relu", "steps", "map", {})]
+    shapes = {"picture": [1, 3, "h", "w"]}, {"map": [1, 3, "r", "c"]}
+    path.write_bytes(onnx_network(nodes, *shapes, {"kernel": kernel}))
+    return path
+
+
+@pytest.fixture
+def extract(command, network, tmp_path):
+    """Write pictures by a drawing, extract them, and return what was said and the stored windows."""
+    words = ["--data", "folder", "--extractor", f"onnx:{network}", "--sizes", str(SIDE), "--pca", "0"]
+    words += ["--test-set", "none", "--objectness", "none"]
+
+    def run(draw, *given, out="RUN", shuffled=False):
+        root, rng = tmp_path / "pictures" / draw.__name__, np.random.default_rng(0)
+        for number in range(0 if root.exists() else 24):
+            folder = root / ("good", "fault")[rng.integers(2) if shuffled else number % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            pixels = draw(rng, number % 2)
+            Image.fromarray(np.repeat(pixels.astype(np.uint8)[:, :, None], 3, axis=2)).save(folder / f"{number}.png")
+        result = command("extract", "--root", root, *words, *given, "--out", tmp_path / out)
+        assert result.status == 0, result.err
+        return result.err, Settings.read(tmp_path / out / "run.toml").windows
+
+    return run
+
+
+@pytest.mark.parametrize(("draw", "method", "side"), [(board, "small", 768), (blemish, "mixed", 512)])
+def test_small_windows_are_taken_where_others_lack_what_separates_the_classes(extract, draw, method, side):
+    said, windows = extract(draw)
+    assert (windows.method, windows.proposal_side) == (method, side)
+    assert f"windows: {method}, because the ground is even" in said
+    assert "of 12 places" in said
+
+
+def test_stored_windows_stay_without_a_trial(extract, tmp_path):
+    extract(board)
+    for given in (["--recipe", "best"], ["--out", tmp_path / "COPY", "--shards-from", tmp_path / "RUN"]):
+        said, windows = extract(board, *given, out=given[1] if "--out" in given else "RUN")
+        assert "choose windows" not in said
+        assert "windows:" not in said
+        assert windows.method == "small"
+
+
+@pytest.mark.parametrize("given", ["option", "file", "uneven ground"])
+def test_there_is_no_trial_where_windows_are_given_or_the_ground_is_not_even(extract, tmp_path, given):
+    file = tmp_path / "mine.toml"
+    file.write_text('[windows]\nmethod = "mixed"\nmax_windows = 1000\nmax_area = 0.9\n')
+    words = {"option": ["--windows", "mixed"], "file": ["--recipe", file], "uneven ground": []}[given]
+    said, windows = extract(uneven_board if given == "uneven ground" else board, *words)
+    assert "windows:" not in said
+    assert windows.method == "mixed"
+
+
+def test_a_trial_of_labels_in_random_order_changes_nothing(extract):
+    said, windows = extract(board, shuffled=True)
+    assert "a quick trial tells no classes apart" in said
+    assert windows.method == "mixed"
+
+
+def test_a_trial_takes_the_pictures_that_memory_has_room_for(extract, tmp_path):
+    extract(board, "--windows", "mixed")
+    context = RunContext.opened(tmp_path / "RUN", "extract", quiet=True)
+    context.memory = "50K"
+    settings, sentence = fitted_windows(context.workspace, context.settings, context.data, context.open_extractor())
+    assert settings == context.settings
+    assert "a quick trial tells no classes apart" in sentence
+
+
 @pytest.fixture
 def records(tmp_path):
     def make(deviation, count=12):
@@ -109,43 +212,14 @@ def records(tmp_path):
     return make
 
 
-def test_a_run_on_even_ground_gets_advice_unless_windows_are_given(command, tmp_path):
-    kernel = np.random.default_rng(0).normal(size=(4, 3, 16, 16)).astype(np.float32) / 50
-    network, root = tmp_path / "tiny.onnx", tmp_path / "pictures"
-    nodes = [("Conv", "picture kernel", "map", {"strides": [16, 16]})]
-    network.write_bytes(
-        onnx_network(nodes, {"picture": [1, 3, "h", "w"]}, {"map": [1, 4, "r", "c"]}, {"kernel": kernel})
-    )
-    for number in range(12):
-        path = root / ("good", "spot")[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(surface(number, 4)).save(path)
-    words = ["--data", "folder", "--root", root, "--extractor", f"onnx:{network}", "--recipe", "best"]
-    words += ["--sizes", "64", "--pca", "0", "--objectness", "none"]
-    for given, is_advised in (([], True), (["--windows", "mixed"], False)):
-        run = tmp_path / str(is_advised)
-        result = command("extract", *words, *given, "--out", run)
-        assert result.status == 0, result.err
-        assert ("windows: the ground is even" in result.err) is is_advised
-        assert Settings.read(run / "run.toml").windows.method == "mixed"
-
-
-def test_uneven_pictures_given_windows_and_features_of_no_network_get_none(records):
-    assert "take --windows small" in advice(records(4), BEST_SETTINGS, is_open=True)
-    assert advice(records(4), BEST_SETTINGS, is_open=False) == ""
-    hog = BEST_SETTINGS.with_values({"features.extractors": ("hog",)})
-    assert advice(records(4), hog, is_open=True) == ""
-    assert advice(records(40), BEST_SETTINGS, is_open=True) == ""
-
-
 def test_pictures_that_do_not_open_do_not_count(records):
     some = records(4)
     for record in some[3:]:
         record.path.write_bytes(b"no picture")
-    assert advice(some, BEST_SETTINGS, is_open=True)
+    assert ground_of(some) < EVEN
     for record in some:
         record.path.write_bytes(b"no picture")
-    assert advice(some, BEST_SETTINGS, is_open=True) == ""
+    assert ground_of(some) is None
 
 
 def test_light_that_falls_alike_on_all_pictures_does_not_count():
@@ -174,4 +248,4 @@ def test_unevenness_is_the_deviation_of_parts_for_few_pictures_and_many(deviatio
     ],
 )
 def test_given_windows_are_not_open(given, values, is_open):
-    assert windows_are_open(given, {**values, **given}) is is_open
+    assert windows_are_open(None, given, {**values, **given}) is is_open
