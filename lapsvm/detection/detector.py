@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite, is_optional_number
 from lapsvm.bfloat16 import BFLOAT16, as_float32, widened
+from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.sizes import SizePrior
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.inspection.calibration import Calibration
@@ -17,6 +18,7 @@ from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm detector"
 VERSION = 1
+THINGS = "things"  # the entry with the mean number of things in a picture, where pictures show several
 _NUMBERS = (
     "C",
     "J",
@@ -25,6 +27,7 @@ _NUMBERS = (
     "boxes_stayed",
     "boxes_moved",
     "telling_parts",
+    THINGS,
 )  # of the provenance's result
 _FOLDS = "held_out_image_ap"
 SIZES = "sizes"  # the entry of the result with the numbers of a `SizePrior`
@@ -94,6 +97,16 @@ class Detector:
         """How large the objects of the class are, by the boxes that a person knew. None if none was known."""
         result = self.provenance.get("result")
         return SizePrior.from_json(result.get(SIZES)) if isinstance(result, Mapping) else None
+
+    @property
+    def prior(self) -> WindowPrior | None:
+        """What it knows of boxes beside its weights. None without sizes, and where pictures do not show several things.
+
+        Models of versions that did not count things have none.
+        """
+        result = self.provenance.get("result")
+        are_many = isinstance(result, Mapping) and result.get(THINGS) is not None
+        return WindowPrior.of(self.sizes, are_many)
 
     def probability(self, scores: ArrayLike) -> Float64 | None:
         """Return the probability that belongs to each score, or None for a detector without calibration.

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from lapsvm._ext import boxes as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_floats, as_number, check_finite
 from lapsvm.boxes import as_boxes, iou
-from lapsvm.detection.sizes import SizePrior
+from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.suppression import detect, scored_boxes
 from lapsvm.errors import InputError
 from lapsvm.settings import DetectSettings
@@ -195,15 +195,17 @@ def _weights(scores: Float64, temperature: float) -> Float64:
     return np.asarray(np.exp((scores - scores.max()) / (temperature * spread)))
 
 
-def ranking_scores(scores: Float64, boxes: Array, settings: DetectSettings, sizes: SizePrior | None = None) -> Float64:
+def ranking_scores(
+    scores: Float64, boxes: Array, settings: DetectSettings, prior: WindowPrior | None = None
+) -> Float64:
     """Return the scores (n,) by which one picture's windows are ranked among those of all pictures."""
-    scores = scores if sizes is None else sizes.ranked(scores, boxes)
+    scores = scores if prior is None else prior.ranked(scores, boxes)
     smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
     return demote_scores(smoothed, settings.demotion)
 
 
 def detect_windows(
-    scores: Float64, boxes: Array, settings: DetectSettings, sizes: SizePrior | None = None
+    scores: Float64, boxes: Array, settings: DetectSettings, prior: WindowPrior | None = None
 ) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows.
 
@@ -212,10 +214,10 @@ def detect_windows(
     scores : (n,)
     boxes : (n, 4)
     settings : DetectSettings
-    sizes : SizePrior, optional
-        How large the objects are, if a person showed some.
+    prior : WindowPrior, optional
+        What the model knows of boxes beside its weights.
     """
-    scores = scores if sizes is None else sizes.ranked(scores, boxes)
+    scores = scores if prior is None else prior.ranked(scores, boxes)
     ranking = ranking_scores(scores, boxes, settings)
     detected, values = detect(ranking, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.box_voting:
@@ -226,7 +228,7 @@ def detect_windows(
 
 def best_boxes(
     bags: "Bags", boxes: Array, weights: Float64, pictures: Index, settings: DetectSettings,
-    sizes: SizePrior | None = None,
+    prior: WindowPrior | None = None,
 ) -> tuple[Float64, Float64]:  # fmt: skip
     """Return the best detection of some pictures: boxes (m, 4) and scores (m,).
 
@@ -237,14 +239,14 @@ def best_boxes(
     weights : (d,)
     pictures : (m,) int
     settings : DetectSettings
-    sizes : SizePrior, optional
+    prior : WindowPrior, optional
     """
     if not len(pictures):
         return np.zeros((0, 4)), np.zeros(0)
     scores, single = bags.subset(pictures).split_scores(weights), replace(settings, max_detections=1)
     own_boxes = (boxes[bags.offsets[picture] : bags.offsets[picture + 1]] for picture in pictures)
     pairs = zip(scores, own_boxes, strict=True)
-    detections = [detect_windows(values, windows, single, sizes) for values, windows in pairs]
+    detections = [detect_windows(values, windows, single, prior) for values, windows in pairs]
     return np.array([box[0] for box, _ in detections], dtype=np.float64), np.array(
         [score[0] for _, score in detections]
     )

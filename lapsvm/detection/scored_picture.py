@@ -95,7 +95,7 @@ class ScoredPicture:
         """The boxes of every class, of whatever probability."""
         detected = {}
         for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
-            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings, detector.sizes)
+            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings, detector.prior)
             detected[detector.class_name] = Detected(boxes, values, self._probabilities(detector, values))
         return detected
 
@@ -133,7 +133,7 @@ class ScoredPicture:
         check_known(f"class {class_name!r}", class_name, names)
         column = names.index(class_name)
         detector, settings = self.detectors[column], self.detection[column]
-        scores = ranking_scores(self.scores[:, column], self.boxes, settings, detector.sizes)
+        scores = ranking_scores(self.scores[:, column], self.boxes, settings, detector.prior)
         calibration = detector.calibration
         scored = score_map(self.boxes, scores, self.size, calibration)
         return replace(scored, values=np.zeros_like(scored.values)) if self.is_plain and calibration else scored

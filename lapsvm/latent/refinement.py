@@ -2,9 +2,9 @@
 
 Latent training classifies pictures, so its windows need only contain something that no negative picture contains: a
 part of the object, or its usual background. Refinement treats the chosen windows as objects and adds the negatives
-that training on boxes has, those of the same picture. Every positive picture appears twice: with its windows near the
-chosen one as a positive, and with those far from it as a negative, whose most confusing window counts as in every
-negative.
+that training on boxes has, those of the same picture. Every positive picture appears once as a positive for each
+of its chosen windows, with the windows near it, and once as a negative, with those far from all of them, whose most
+confusing window counts as in every negative.
 
 (Tang et al., "Multiple instance detection network with online instance classifier refinement", CVPR 2017, for windows
 near the chosen one as positives.)
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float64, Index, as_whole_numbers
+from lapsvm.arrays import Float64, Index, as_array, as_whole_numbers
 from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, common_areas, iou
 from lapsvm.errors import InputError, ShapeError
@@ -64,11 +64,12 @@ class OverlapLimits(NamedTuple):
         return np.asarray((overlaps >= self.neg_min_iou) & (overlaps < self.neg_iou))
 
     def negative(self, windows: Float64, chosen: Float64, overlaps: Float64) -> Mask:
-        """Return which windows (n, 4) of a picture are negatives, for their IoU (n,) with the chosen one (4,)."""
-        far = self.far(overlaps)
-        if self.neg_part_iou >= self.neg_iou:
-            return far
-        return far & ~(inside(windows, chosen) & (overlaps >= self.neg_part_iou))
+        """Return which windows (n, 4) of a picture are negatives, for their IoU (n, m) with the chosen ones (m, 4)."""
+        far = self.far(overlaps.max(axis=1))
+        if self.neg_part_iou < self.neg_iou:
+            for box, column in zip(chosen, overlaps.T, strict=True):
+                far &= ~(inside(windows, box) & (column >= self.neg_part_iou))
+        return far
 
 
 class KnownBoxes(NamedTuple):
@@ -140,8 +141,9 @@ def refine(
         The pictures.
     boxes : (n_windows, 4)
         The boxes of their windows, in the same order.
-    windows : (n_bags,) int
-        The chosen window of every positive picture; those of other pictures are ignored.
+    windows : (n_bags,) or (n_bags, m) int
+        The chosen window of every positive picture, and up to m - 1 more that hold other objects, then -1; those of
+        other pictures are ignored.
     limits : OverlapLimits, optional
         The overlaps with the chosen window that make a window a positive or a negative.
     candidates : int, default 20
@@ -156,7 +158,7 @@ def refine(
     -------
     LatentSolution
         Its `windows` (n_bags,) are the best windows at the new weights, in positive pictures among those near the
-        chosen one; pictures of label 0 take no part in training.
+        first chosen one; pictures of label 0 take no part in training.
 
     Raises
     ------
@@ -174,37 +176,48 @@ def refine(
     positives = np.flatnonzero(labels > 0)
     if len(box_array) != bags.n_windows:
         raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(box_array)}.")
-    chosen = as_whole_numbers("windows", windows)
-    check_windows("windows", chosen, bags, positives)
+    given = as_array("windows", windows)
+    chosen = as_whole_numbers("windows", given.ravel() if given.ndim == 2 else given)
+    chosen = chosen.reshape(len(given), -1)
+    for number, column in enumerate(chosen.T):
+        check_windows("windows", column, bags, positives if number == 0 else positives[column[positives] != -1])
     limits.check()
     excluded, has_far = _excluded(bags, box_array, positives, chosen, limits, known or {})
-    twice = bags.subset(np.append(np.arange(bags.n_bags), positives)).excluding(excluded)
-    y = np.append(labels, np.where(has_far, -1.0, 0.0))
-    start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
+    more = chosen[positives, 1:]
+    others = np.repeat(positives, (more >= 0).sum(axis=1))
+    pictures = bags.subset(np.concatenate([np.arange(bags.n_bags), others, positives])).excluding(excluded)
+    y = np.concatenate([labels, np.ones(len(others)), np.where(has_far, -1.0, 0.0)])
+    first, unused = np.where(labels > 0, chosen[:, 0], 0), np.zeros(len(positives), dtype=np.intp)
+    start = np.concatenate([first, more[more >= 0], unused])
     full = replace(problem, y=y, init=start, fixed_windows=None)
-    (solution,) = fit_many([full], twice, progress, candidates=candidates)
+    (solution,) = fit_many([full], pictures, progress, candidates=candidates)
     return replace(solution, windows=solution.windows[: bags.n_bags])
 
 
 def _excluded(
     bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: OverlapLimits, known: Mapping[int, KnownBoxes]
 ) -> tuple[Mask, Mask]:
-    """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
+    """Return which windows do not compete, and which positive pictures have windows far from the chosen ones.
 
-    A positive picture appears twice: as a positive without the windows that are not near the chosen one, then, after
-    all pictures, as a negative without those that are not far.
+    A positive picture appears first among all, without the windows that are not near its first chosen one; after all
+    pictures once for each further one; at last as a negative, without those that are not far.
     """
-    first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
+    first, others, negative = np.zeros(bags.n_windows, dtype=np.bool_), [], []
     for bag in positives:
         rows = slice(bags.offsets[bag], bags.offsets[bag + 1])
-        box = boxes[rows][chosen[bag]]
-        overlaps = iou(boxes[rows], box[None])[:, 0]
-        near, far = overlaps >= limits.pos_iou, limits.negative(boxes[rows], box, overlaps)
+        windows = boxes[rows]
+        picks = chosen[bag][chosen[bag] >= 0]
+        overlaps = iou(windows, windows[picks])
+        near, far = overlaps >= limits.pos_iou, limits.negative(windows, windows[picks], overlaps)
         if bag in known:
-            near, far = known[bag].classify(boxes[rows], near, far, limits)
-        near[chosen[bag]], far[chosen[bag]] = True, False  # a box without area overlaps nothing, not even itself
-        first[rows] = ~near
-        second.append(~far)
-    has_far = np.array([not close.all() for close in second])
-    second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
-    return np.concatenate([first, *second]), has_far
+            of_first, far = known[bag].classify(windows, near[:, 0], far, limits)
+            near[:, 0] = of_first
+        near[picks, range(len(picks))], far[picks] = True, False  # a box without area overlaps nothing, not even itself
+        first[rows] = ~near[:, 0]
+        others += [~column for column in near.T[1:]]
+        negative.append(~far)
+    has_far = np.array([not close.all() for close in negative])
+    negative = [
+        close & some for close, some in zip(negative, has_far, strict=True)
+    ]  # without far ones it takes no part
+    return np.concatenate([first, *others, *negative]), has_far

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
+from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.sizes import SizePrior
 from lapsvm.evaluation import Detections, read_results, write_results
 from lapsvm.features import Shard, ShardSet
 from lapsvm.files import SMALL_FILE, make_folder, read_regular, temporary_name
@@ -142,12 +142,12 @@ class SetDetections(Product):
 
 
 def detect_set(
-    shards: ShardSet, names: Mapping[str, SizePrior | None], score: Callable[[Shard], Float64],
+    shards: ShardSet, names: Mapping[str, WindowPrior | None], score: Callable[[Shard], Float64],
     settings: DetectSettings, set_name: str, reporter: Reporter, threads: int,
 ) -> dict[str, list[ImageDetections]]:  # fmt: skip
     """Return class -> (picture, boxes, scores) over all shards.
 
-    `names` has the size of the objects of each class, where it is known; `score` returns a shard's scores (windows,
+    `names` has what the model of each class knows of boxes; `score` returns a shard's scores (windows,
     classes).
     """
     found: dict[str, list[ImageDetections]] = {name: [] for name in names}
@@ -155,7 +155,7 @@ def detect_set(
     def detect(index: int) -> tuple[Shard, list[list[ImageDetections]]]:
         shard = shards.read(index, verify=True)
         columns = zip(score(shard).T, names.values(), strict=True)
-        return shard, [_detect_class(shard, column, settings, sizes) for column, sizes in columns]
+        return shard, [_detect_class(shard, column, settings, prior) for column, prior in columns]
 
     with (
         reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
@@ -171,11 +171,11 @@ def detect_set(
 
 
 def _detect_class(
-    shard: Shard, scores: Float64, settings: DetectSettings, sizes: SizePrior | None
+    shard: Shard, scores: Float64, settings: DetectSettings, prior: WindowPrior | None
 ) -> list[ImageDetections]:
     """Return the detections of one class in the pictures of one shard."""
     rows = [slice(start, stop) for start, stop in pairwise(shard.offsets)]
-    found = [detect_windows(scores[own], shard.boxes[own], settings, sizes) for own in rows]
+    found = [detect_windows(scores[own], shard.boxes[own], settings, prior) for own in rows]
     return [(image_id, *boxes) for image_id, boxes in zip(shard.image_ids, found, strict=True)]
 
 

@@ -22,8 +22,8 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, paired_iou
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
+from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.picture_scores import best_boxes
-from lapsvm.detection.sizes import SizePrior
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.evaluation import (
     ClassHits,
@@ -196,10 +196,10 @@ class ScoredPictures(NamedTuple):
 
 
 class BoxModel(NamedTuple):
-    """Weights (d,) that score windows, and how large the objects are, if a person showed some."""
+    """Weights (d,) that score windows, and what the model knows of boxes beside them."""
 
     weights: Float64
-    sizes: SizePrior | None = None
+    prior: WindowPrior | None = None
 
 
 def calibrated(
@@ -266,10 +266,10 @@ def _fold_scores(
     score, found = np.zeros(bags.n_bags), np.zeros((bags.n_bags, 4))
     for number, model in enumerate(models[1:], start=1):
         own, trained = np.flatnonzero(fold == number), (fold > 0) & (fold != number)
-        found[own], scores = best_boxes(bags, boxes, model.weights, own, settings, model.sizes)
+        found[own], scores = best_boxes(bags, boxes, model.weights, own, settings, model.prior)
         score[own] = rescaled(scores, best[trained, number], best[trained, 0])
     rows = np.flatnonzero(fold)
-    last, _ = best_boxes(bags, boxes, models[0].weights, rows, settings, models[0].sizes)
+    last, _ = best_boxes(bags, boxes, models[0].weights, rows, settings, models[0].prior)
     return rows, score[rows], found[rows], paired_iou(found[rows], last)
 
 

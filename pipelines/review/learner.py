@@ -139,7 +139,7 @@ class Learner:
         for number, chain in enumerate(others, start=1):
             own = np.flatnonzero(positive & (self.models[task.name].fold == number))
             found, _ = best_boxes(
-                pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect, refined.sizes[number]
+                pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect, refined.priors[number]
             )
             boxes.update(zip((pictures.ids[row] for row in own), found, strict=True))
         detector = Detector(

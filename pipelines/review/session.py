@@ -156,8 +156,8 @@ class ReviewSession:
         """Return the boxes to choose from in a picture, by default the present ones, and its height and width."""
         models, picture = review.models[version], self.shards.picture(self.ids[row])
         boxes = np.array(picture.boxes, dtype=np.float64)
-        scores, sizes = models.detector.score(picture.features), models.detector.sizes
-        smoothed = smooth_scores(boxes, scores if sizes is None else sizes.ranked(scores, boxes))
+        scores, prior = models.detector.score(picture.features), models.detector.prior
+        smoothed = smooth_scores(boxes, scores if prior is None else prior.ranked(scores, boxes))
         first = models.first_boxes.get(self.ids[row], boxes[int(np.argmax(smoothed))])
         found = candidate_boxes(np.asarray(first, dtype=np.float64), boxes, smoothed)
         return np.round(found, 2).tolist(), picture.size

@@ -79,7 +79,7 @@ def _detect_set(
         return score_many(detectors, shard.features)
 
     with measured() as timing:
-        settings, classes = context.settings.detect, {one.class_name: one.sizes for one in detectors}
+        settings, classes = context.settings.detect, {one.class_name: one.prior for one in detectors}
         found = detect_set(shards, classes, score, settings, set_name, context.reporter, context.threads)
         files = write_temporary_results(context.run, set_name, found)
     timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}

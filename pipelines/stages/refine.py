@@ -96,7 +96,7 @@ def _refine(
         for task, refined in found:
             write_history(context.run, refined.history, context.reporter.say, role="round")
             detector = _detector(task, detectors[task.name], refined, pictures, projection)
-            pairs = zip((chain.weights for chain in refined.chains), refined.sizes, strict=True)
+            pairs = zip((chain.weights for chain in refined.chains), refined.priors, strict=True)
             boxed, fold = [BoxModel(*pair) for pair in pairs], folds[task.name].fold
             calibrated(context.workspace, context.settings, task, detector, scored, fold, boxed).save(task.path)
 

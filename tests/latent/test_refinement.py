@@ -62,6 +62,24 @@ def test_it_is_the_problem_of_near_windows_against_negatives_and_far_windows(ris
     assert found.gap <= problem.tol
 
 
+def test_each_of_several_windows_is_a_positive_and_what_is_far_from_all_a_negative():
+    windows, y, boxes = planted()
+    windows[y > 0, 12:15] = windows[y > 0, 3:6]
+    chosen = np.where((y > 0)[:, None], [4, 13, -1], 0)
+    chosen[np.flatnonzero(y > 0)[0], 1] = -1  # a picture with one thing
+    _, found = refined(windows, y, boxes, chosen)
+    bags, labels = [], []
+    for own, label, picks in zip(windows, y, chosen, strict=True):
+        overlaps = iou(boxes, boxes[picks[picks >= 0]])
+        near = [own[column >= POS_IOU] for column in overlaps.T] if label > 0 else []
+        bags += [*near, own[overlaps.max(axis=1) < NEG_IOU] if label > 0 else own]
+        labels += [1] * len(near) + [-1]
+    alone = fit_many([LatentProblem(labels, C=10.0)], Bags.from_arrays(bags))[0]
+    assert found.objective == pytest.approx(alone.objective, rel=2e-3)
+    np.testing.assert_allclose(found.coef, alone.coef, atol=0.05)
+    assert found.windows.shape == y.shape
+
+
 def test_right_windows_teach_it_to_tell_the_object_from_its_surroundings():
     """Latent training takes the stronger surroundings for the object; refinement from right windows does not."""
     windows, y, boxes = planted()
@@ -129,10 +147,9 @@ def test_boxes_and_windows_must_fit_the_bags():
         refine(problem, bags, boxes, np.zeros(len(y), dtype=int))
     with pytest.raises(ShapeError, match=r"windows must have one window per bag, got shape \(3,\) for 24 bags"):
         refine(problem, bags, np.tile(boxes, (24, 1)), [0, 0, 0])
-    with pytest.raises(
-        InputError, match="windows must choose windows inside their bags, got 15 for bag 0 of 15 windows"
-    ):
-        refine(problem, bags, np.tile(boxes, (24, 1)), np.full(24, 15))
+    for chosen in (np.full(24, 15), np.tile([0, 15], (24, 1))):
+        with pytest.raises(InputError, match="choose windows inside their bags, got 15 for bag 0 of 15 windows"):
+            refine(problem, bags, np.tile(boxes, (24, 1)), chosen)
 
 
 def test_windows_apart_may_hold_another_object():

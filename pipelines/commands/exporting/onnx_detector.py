@@ -38,6 +38,9 @@ LACKING = (
     "windows: the file's own lack those around edges and corners that method small has, so that it may miss small "
     "things; a file of --inputs all takes the windows of Predictor.propose"
 )
+GROUPED = (
+    "groups: in the file boxes around several things do not lose to the boxes of the things, as they do in predict"
+)
 PROMISED = "the promised share of false alarms is that of predict: of its windows, and of the network in float32"
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 
@@ -68,6 +71,8 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     inputs = options["inputs"] or INPUTS[0]
     if predictor.windows.method == "small":
         reporter.say(LACKING)
+    if any(one.prior is not None and one.prior.are_many for one in predictor.detectors):
+        reporter.say(GROUPED)
     if predictor.shown.alarm is not None:
         reporter.say(f"decision: {_decides(predictor)}; {PROMISED}; lapsvm threshold --onnx chooses the file's own")
     content = detector_file(*parts, inputs)

@@ -20,8 +20,8 @@ from ...products.fold_models import FoldModels, seen_labels
 from ...run.dataset import Labels
 
 Choose = Callable[[Labels, Float64, Labels], Index]
-"""Returns the window (n_bags,) of each picture, for labels (n_bags,), the weights (d,) of a model, and the labels that
-the model may see."""
+"""Returns the window (n_bags,) of each picture, or several (n_bags, m), for labels (n_bags,), the weights (d,) of a
+model, and the labels that the model may see."""
 
 
 class TrainedModels(NamedTuple):
@@ -59,8 +59,8 @@ class Chain(NamedTuple):
     y : (n_bags,) int8
         The labels that it may see, 0 for pictures of its fold.
     weights : (d,) float64
-    windows : (n_bags,) intp
-        The windows of its positives in the next round.
+    windows : (n_bags,) or (n_bags, m) intp
+        The windows of its positives in the next round; several of a picture see `things`.
     solution : LatentSolution or None
         That of the last round.
     """

@@ -10,8 +10,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from lapsvm.arrays import Float64
-from lapsvm.detection.detector import SIZES
-from lapsvm.detection.sizes import SizePrior
+from lapsvm.detection.detector import SIZES, THINGS
+from lapsvm.detection.groups import WindowPrior
 from lapsvm.latent import refine
 from lapsvm.latent.refinement import OverlapLimits
 
@@ -24,6 +24,7 @@ from .pictures import StoredPictures
 from .prior import share_text
 from .side_by_side import ClassTrainings, Update
 from .teaching import CLOSER, WIDER, count_positives, joined, known_sizes, reviewed_chains, teachers
+from .things import MANY, choose_things, count_things, teach_as_well
 
 History = list[dict[str, Any]]
 """Rows of history.csv."""
@@ -40,18 +41,19 @@ class Refined(NamedTuple):
         Rows of history.csv.
     result : dict
         For the model's provenance: "C"; "boxes_stayed" and "boxes_moved"; "reviewed", the number of pictures that
-        teach; "sizes", the numbers of its `SizePrior`; "objectness", see `prior_share`; "starts_like".
+        teach; "sizes", the numbers of its `SizePrior`; "things", their mean number in a picture if it shows several;
+        "objectness", see `prior_share`; "starts_like".
     notes : list of str
         Sentences for the user.
-    sizes : list of SizePrior or None
-        How large the objects are that each chain may see, if any is known.
+    priors : list of WindowPrior or None
+        What each chain knows of boxes beside its weights, from the pictures that it may see.
     """
 
     chains: list[Chain]
     history: History
     result: dict[str, Any]
     notes: list[str]
-    sizes: list[SizePrior | None]
+    priors: list[WindowPrior | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,20 +101,39 @@ class ClassRefinement:
         return replace(self, pictures=replace(self.pictures, known={}, added={})).rounds()[0]
 
     def rounds(self) -> tuple[list[Chain], History]:
-        """Return the chains after all rounds, and their history."""
-        chains, history = self.initial, History()
+        """Return the chains after all rounds, and their history.
+
+        Where pictures show several things, all are learned from, if models tell pictures that they did not see as well.
+        """
+        alone, several = self._rounds(self.initial, self.choose), self.several
+        if several is None:
+            return alone
+        more = self._rounds(initial_chains(self.models, several, self.start), several)
+        return more if teach_as_well(self.pictures.bags, self.models, alone[0], more[0]) else alone
+
+    @property
+    def several(self) -> Choose | None:
+        """The choice of several windows of a picture. None if pictures show one thing."""
+        first, settings = self.initial[0], self.settings.refine
+        if not self.models.fold.any() or count_things(self.pictures, settings, first) < MANY:
+            return None
+        return partial(choose_things, self.pictures, settings)
+
+    def _rounds(self, chains: Sequence[Chain], choose: Choose) -> tuple[list[Chain], History]:
+        """Return the chains after all rounds on the windows that `choose` returns, and their history."""
+        history = History()
         count, C = self.settings.refine.rounds, self.settings.refine.C
         for number in range(1, count + 1):
             if number > 1:
-                chains = with_new_windows(chains, self.models.fold, self.choose)
+                chains = with_new_windows(chains, self.models.fold, choose)
             chains = self._train(chains, f"round {number} of {count}", C)
             history += history_rows(self.trainings.name, f"round {number}", Constants(C), chains[0].trained)
-        return chains, history
+        return list(chains), history
 
     def fit(self) -> Refined:
         """Return the models after all rounds."""
         chains, history = self.rounds()
-        return self._refined(chains, history, {"C": self.settings.refine.C}, [])
+        return self._refined(chains, history, {"C": self.settings.refine.C, **self._counted(chains[0])}, [])
 
     def fit_taught(self, by_labels: Sequence[Chain]) -> Refined:
         """Return the models that the objects of reviewed pictures teach beside the chains `by_labels`."""
@@ -127,7 +148,8 @@ class ClassRefinement:
         taught = self._train(taught, "taught pictures", C)
         history = history_rows(self.trainings.name, f"round {settings.rounds}", Constants(C), taught[0].trained)
         note = f"refine: the objects of {count} reviewed pictures teach {self.trainings.name} beside its labels."
-        return self._refined(joined(taught, by_boxes), history, {"C": C, "reviewed": count}, [note])
+        result = {"C": C, "reviewed": count, **self._counted(by_labels[0])}
+        return self._refined(joined(taught, by_boxes), history, result, [note])
 
     def _train(self, chains: Sequence[Chain], title: str, C: float) -> list[Chain]:
         """Return the chains, trained on their windows with the weight `C` of the loss.
@@ -164,8 +186,16 @@ class ClassRefinement:
             how = f"the windows that scores choose have an objectness of {counted['stands_out']:.2f}"
             notes.append(f"refine: {self.trainings.name}: {how}, so what stands out {share_text(counted['share'])}.")
             result["objectness"] = counted
-        is_small = self.settings.windows.method == "small"
+        is_small, are_many = self.settings.windows.method == "small", THINGS in result
         sizes = [known_sizes(self.pictures, chain) if is_small else None for chain in chains]
         if sizes[0] is not None:
             result[SIZES] = list(sizes[0])
-        return Refined(final, history, result, notes, sizes)
+        if are_many:
+            notes.append(f"refine: {self.trainings.name}: pictures show {result[THINGS]:.1f} things on average.")
+        return Refined(final, history, result, notes, [WindowPrior.of(known, are_many) for known in sizes])
+
+    def _counted(self, by_labels: Chain) -> dict[str, float]:
+        """Return the number of things that a chain has learned from, {} if it is one of each picture."""
+        if by_labels.windows.ndim == 1:
+            return {}
+        return {THINGS: count_things(self.pictures, self.settings.refine, by_labels)}

@@ -116,15 +116,20 @@ def test_a_warning_of_the_extractor_is_a_sentence(command, of_network, tmp_path,
     assert result.err.splitlines()[0] == "network slow takes long."
 
 
-def test_windows_that_the_file_lacks_are_said(command, of_network, tmp_path, monkeypatch):
+def test_what_the_file_lacks_is_said(command, of_network, tmp_path, monkeypatch):
+    """The windows of method small, and the rule for boxes around several things."""
+
     def of_small_things(*given, **options):
         predictor = opened(*given, **options)
-        return replace(predictor, windows=replace(predictor.windows, method="small"))
+        several = [
+            replace(one, provenance={**one.provenance, "result": {"things": 3.0}}) for one in predictor.detectors
+        ]
+        return replace(predictor, windows=replace(predictor.windows, method="small"), detectors=several)
 
     opened = Predictor.open
     monkeypatch.setattr(Predictor, "open", of_small_things)
     words = "export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "detector.onnx", "--no-comparison"
-    assert command(*words).err.startswith(onnx_detector.LACKING)
+    assert command(*words).err.startswith(f"{onnx_detector.LACKING}\n{onnx_detector.GROUPED}\n")
 
 
 @pytest.mark.parametrize("more", [["--inputs", "all"], ["--precision", "int8"], ["--no-comparison"]])

@@ -282,7 +282,7 @@ def test_what_a_class_learned_before_changes_no_model(planted):
 
 def test_a_taught_chain_does_not_depend_on_the_verdicts_of_its_fold(planted):
     refinement, task = planted()
-    assert refinement.fit(replace(task, reviews=Reviews({0: KNOWN}))).sizes == [None] * 4  # no small things are sought
+    assert refinement.fit(replace(task, reviews=Reviews({0: KNOWN}))).priors == [None] * 4  # no small things are sought
     refinement = replace(refinement, settings=refinement.settings.with_values({"windows.method": "small"}))
     fold = refinement.models["object"].fold
     rows = np.flatnonzero(task.y > 0)
@@ -295,6 +295,6 @@ def test_a_taught_chain_does_not_depend_on_the_verdicts_of_its_fold(planted):
     )
     np.testing.assert_array_equal(before.chains[1].weights, after.chains[1].weights)
     assert not np.array_equal(before.chains[0].weights, after.chains[0].weights)
-    assert before.sizes[1] == after.sizes[1]
-    assert before.sizes[0] != after.sizes[0]
-    assert after.result["sizes"] == list(after.sizes[0])
+    assert before.priors[1] == after.priors[1]
+    assert before.priors[0] != after.priors[0]
+    assert after.result["sizes"] == list(after.priors[0].sizes)
