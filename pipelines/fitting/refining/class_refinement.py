@@ -113,7 +113,12 @@ class ClassRefinement:
 
     @property
     def several(self) -> Choose | None:
-        """The choice of several windows of a picture. None if pictures show one thing."""
+        """The choice of several windows of a picture. None if pictures show one thing, or windows are those of `small`.
+
+        Windows of `small` that score alike are edges and corners of the ground as well.
+        """
+        if self.settings.windows.method == "small":
+            return None
         first, settings = self.initial[0], self.settings.refine
         if not self.models.fold.any() or count_things(self.pictures, settings, first) < MANY:
             return None
