@@ -78,9 +78,9 @@ def review(options: dict[str, Any]) -> Outcome | None:
             return _merge(options, context)
         if options["forget"]:
             return _forget(options["forget"], context)
+        check_own_verdicts(run)
         if not context.data.classes:
             raise StageError("review needs a class; --pictures NEW --class NAME says which new pictures show one.")
-        check_own_verdicts(run)
         session = ReviewSession(context.stored, options["class_name"])
         for note in session.notes:
             context.reporter.warn(note)
