@@ -55,9 +55,21 @@ def common_areas(first: ArrayLike, second: ArrayLike) -> Float64:
 
     0 for boxes that are disjoint. ShapeError if a shape is not (n, 4).
     """
-    left, right = as_boxes(first, "first"), as_boxes(second, "second")
-    sides: Float64 = np.minimum(left[:, 2:], right[:, 2:]) - np.maximum(left[:, :2], right[:, :2])
-    return np.asarray(np.prod(np.maximum(sides, 0.0), axis=1))
+    return _common(as_boxes(first, "first"), as_boxes(second, "second"))
+
+
+def shared_areas(first: ArrayLike, second: ArrayLike) -> Float64:
+    """Return the area (n, m) that each of some boxes (n, 4) shares with each of others (m, 4), 0 if they are disjoint.
+
+    ShapeError if a shape is not (n, 4).
+    """
+    return _common(as_boxes(first, "first")[:, None], as_boxes(second, "second"))
+
+
+def _common(left: Float64, right: Float64) -> Float64:
+    """Return the area (...) that boxes (..., 4) share with others of a shape that is broadcast with theirs."""
+    sides: Float64 = np.minimum(left[..., 2:], right[..., 2:]) - np.maximum(left[..., :2], right[..., :2])
+    return np.asarray(np.prod(np.maximum(sides, 0.0), axis=-1))
 
 
 def iou(first: ArrayLike, second: ArrayLike) -> Float64:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import thread_time
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
@@ -27,14 +26,6 @@ from lapsvm.windows import propose
 from lapsvm.windows.proposals import enlarged_boxes, reduced
 
 COUNTS = "1000,2000"
-
-
-class Proposed(NamedTuple):
-    """What a method proposes for a picture: the best overlaps (numbers of windows, objects), CPU seconds, windows."""
-
-    overlaps: np.ndarray
-    seconds: float
-    windows: int
 
 
 @study_command
@@ -65,14 +56,14 @@ def measure(roots: list[str], names: list[str], caps: list[int], limit: int, sid
         folder, _, class_name = root.partition(":")
         propose_windows = partial(windows, side=side, caps=caps)
         proposed = list(zip(*pictures(Path(folder), class_name, limit, names, propose_windows), strict=True))
-        title = f"{class_name or Path(folder).name}, {sum(one.overlaps.shape[1] for one in proposed[0]):,}"
+        title = f"{class_name or Path(folder).name}, {sum(one.shape[1] for one in proposed[0]):,}"
         rows += [method_row(f"{title}: {name}", own) for name, own in zip(names, proposed, strict=True)]
     print_table(["set, objects: method", *(f"first {cap:,}" for cap in caps)], rows, into)
 
 
 def pictures(
     root: Path, class_name: str, limit: int, methods: list[str], propose_windows: Any
-) -> Iterator[list[Proposed]]:
+) -> Iterator[list[np.ndarray]]:
     """Yield the windows of every method for a picture with objects, of one class if it has a name."""
     names = sorted(path.stem for path in (root / "Annotations").glob("*.xml"))
     left = limit
@@ -97,20 +88,18 @@ def readable(path: Path) -> Any:
         return None
 
 
-def windows(pixels: Any, truth: Any, method: str, side: int, caps: Sequence[int]) -> Proposed:
-    """Return the windows of a method, beside the objects."""
+def windows(pixels: Any, truth: Any, method: str, side: int, caps: Sequence[int]) -> np.ndarray:
+    """Return the best overlap (numbers of windows, objects) of each object with the first windows of a method."""
     name, _, own = method.partition(":")
-    start = thread_time()
     seen = reduced(pixels, int(own or side))
     boxes = propose(seen, name, max_windows=caps[-1])
     boxes = boxes if seen is pixels else enlarged_boxes(boxes, pixels, seen)
-    spent = thread_time() - start
-    return Proposed(np.array([iou(truth, boxes[:cap]).max(axis=1) for cap in caps]), spent, len(boxes))
+    return np.array([iou(truth, boxes[:cap]).max(axis=1) for cap in caps])
 
 
-def method_row(name: str, proposed: Sequence[Proposed]) -> list[Cell]:
+def method_row(name: str, proposed: Sequence[np.ndarray]) -> list[Cell]:
     """Return the recalls of a method."""
-    overlaps = np.concatenate([one.overlaps for one in proposed], axis=1)
+    overlaps = np.concatenate(proposed, axis=1)
     return [name, *(f"{(row >= 0.5).mean():.3f}, {(row >= 0.7).mean():.3f}" for row in overlaps)]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.boxes import areas, as_boxes, iou
+from lapsvm.boxes import areas, as_boxes, iou, shared_areas
 from lapsvm.detection.sizes import SizePrior
 from lapsvm.detection.suppression import nms
 
@@ -48,13 +48,6 @@ def _weaker_parts(windows: Float64, scores: Float64) -> Float64:
     is_before = np.triu(iou(parts, parts) <= APART, 1)  # the better one of a pair, apart
     is_second = is_part & ((is_part.astype(float) @ is_before.astype(float)) > 0)
     return np.where(is_second.any(axis=1), scores[peaks[is_second.argmax(axis=1)]], -np.inf)
-
-
-def shared_areas(left: Float64, right: Float64) -> Float64:
-    """Return the area (n, m) that each of some boxes (n, 4) shares with each of others (m, 4)."""
-    low = np.maximum(left[:, None, :2], right[None, :, :2])
-    high = np.minimum(left[:, None, 2:], right[None, :, 2:])
-    return np.asarray(np.maximum(high - low, 0.0).prod(axis=2))
 
 
 class WindowPrior(NamedTuple):

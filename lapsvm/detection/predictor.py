@@ -133,10 +133,8 @@ class Predictor:
         of_models = files[: len(loaded)]
         model_sources.check_together(detectors, of_models)
         model_sources.check_threshold(detectors, of_models, threshold)
-        first, texts = (
-            model_sources.recorded_run(detectors, files),
-            [extractor] if isinstance(extractor, str) else extractor,
-        )
+        first = model_sources.recorded_run(detectors, files)
+        texts = [extractor] if isinstance(extractor, str) else extractor
         proposals = model_sources.proposal_settings(first, files[0], windows)
         check_package(proposals.method)
         opened = model_sources.open_model_extractor(first, files[0], texts, device)

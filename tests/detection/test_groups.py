@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lapsvm.boxes import areas, iou
+from lapsvm.boxes import areas, iou, shared_areas
 from lapsvm.detection import Detector, detect_windows, nms
-from lapsvm.detection.groups import APART, BEST, INSIDE, NEAR, PEAK, SMALLER, WindowPrior, lower_groups, shared_areas
+from lapsvm.detection.groups import APART, BEST, INSIDE, NEAR, PEAK, SMALLER, WindowPrior, lower_groups
 from lapsvm.settings import DetectSettings
 
 PAIR = np.array([[0.0, 0, 20, 10], [0, 0, 10, 10], [10, 0, 20, 10], [100, 100, 110, 110]])  # two that touch, and both
