@@ -68,7 +68,7 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
     try:
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} must be numbers; {error}.") from None
+        raise InputError(f"{name} must be numbers; {str(error).rstrip('.')}.") from None
 
 
 def as_flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:

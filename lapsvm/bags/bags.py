@@ -68,9 +68,10 @@ class Bags:
         checked = as_arrays(arrays)
         for i, array in enumerate(checked):
             if array.ndim != 2 or not len(array) or array.shape[1] != checked[0].shape[-1]:
+                after = f" after {checked[0].shape} for bag 0" if i else ""
                 raise ShapeError(
                     f"every bag must be an array of one or more windows with the same number of features, "
-                    f"got shape {array.shape} for bag {i} after {checked[0].shape} for bag 0."
+                    f"got shape {array.shape} for bag {i}{after}."
                 )
         offsets = np.cumsum([0, *(len(array) for array in checked)])
         return cls(np.concatenate(checked), offsets, scale, threads=threads)

@@ -21,6 +21,8 @@ def as_arrays(arrays: Any) -> list[Array]:
         raise InputError(f"bags must be a sequence of arrays, got {arrays!r}.")
     if not len(arrays):
         raise ShapeError("bags must be one or more, got 0.")
+    if any(hasattr(array, "toarray") for array in arrays):
+        raise InputError("bags must be dense arrays, got a sparse one; its toarray() is dense.")
     return [array if isinstance(array, np.ndarray) else as_numbers("bags", array) for array in arrays]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, as_floats
+from lapsvm.arrays import Array, Float64, as_floats, check_finite
 from lapsvm.bags.bags import Bags
 from lapsvm.errors import ExternalFileError, MissingError, ShapeError, import_optional, one_line
 
@@ -71,6 +71,8 @@ def read_patches(path: Path | str) -> Patches:
         If there is no such file.
     ExternalFileError
         If the file is no HDF5 file, lacks a table, or its tables do not fit.
+    NotFiniteError
+        If a feature or a coordinate is NaN or infinite.
     """
     h5py = import_optional("h5py", f"{path} needs the package h5py", "h5")
     if not Path(path).is_file():
@@ -90,6 +92,8 @@ def read_patches(path: Path | str) -> Patches:
             f"{path} must hold features (n, d) and coords (n, 2) of at least one patch, "
             f"got {features.shape} and {coords.shape}."
         )
+    for name, table in (("features", features), ("coords", coords)):
+        check_finite(f"{name} of {path}", table)
     return Patches(features, coords, side)
 
 

@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, check_same_length
 from lapsvm.bags import Bags, as_bags
 from lapsvm.models.latent_estimator import BagsLike
 
@@ -53,8 +54,12 @@ class BagTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, bags: BagsLike) -> Bags:
         """Return bags of the transformed instances."""
+        check_is_fitted(self)
         given = as_bags(bags)
-        return Bags(self.transformer_.transform(_instances(given)), given.offsets, threads=given.threads)
+        instances = _instances(given)
+        transformed = self.transformer_.transform(instances)
+        check_same_length("instances", instances, "transformed instances", transformed)
+        return Bags(transformed, given.offsets, threads=given.threads)
 
 
 def _instances(bags: Bags) -> Float64:

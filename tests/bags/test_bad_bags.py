@@ -42,6 +42,11 @@ def test_stores_that_are_none_are_refused(features, offsets, message):
         Bags(features, offsets)
 
 
+ONE_BAG = (
+    "every bag must be an array of one or more windows with the same number of features, got shape (2,) for bag 0."
+)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -51,7 +56,12 @@ def test_stores_that_are_none_are_refused(features, offsets, message):
         ([[[1, 2], [3]]], "bags must be numbers; setting an array element"),
         ([[["a", "b"]]], "bags must be numbers, got <U1."),
         ([[[1, np.nan]]], "features must be finite, got nan in window 0."),
-        ([sparse.eye_array(3)], "bags must be numbers; "),
+        ([sparse.eye_array(3)], "bags must be dense arrays, got a sparse one; its toarray() is dense."),
+        ([[[object()]]], "bags must be numbers; float() argument must be a string or a real number, not 'object'."),
+        (
+            np.ones((3, 2)),
+            ONE_BAG,
+        ),
     ],
 )
 def test_sequences_that_hold_no_bags_are_refused(arrays, message):

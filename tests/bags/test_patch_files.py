@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lapsvm.bags import Patches, bags_of_patches, read_patches
-from lapsvm.errors import ExternalFileError, MissingError, ShapeError
+from lapsvm.errors import ExternalFileError, MissingError, NotFiniteError, ShapeError
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed")
 COORDS = np.array([[512, 256], [1024, 256], [512, 768], [1536, 1280]])
@@ -63,6 +63,14 @@ def test_slides_become_bags_in_their_order(tmp_path):
 )
 def test_tables_that_do_not_fit_are_named(tmp_path, tables, sentence):
     with pytest.raises(ExternalFileError, match=sentence):
+        read_patches(write(tmp_path / "a.h5", **tables))
+
+
+@pytest.mark.parametrize("name", ["features", "coords"])
+def test_numbers_that_are_none_are_named_with_their_file(tmp_path, name):
+    tables = {"features": FEATURES, "coords": COORDS.astype(float)}
+    tables[name] = np.where(tables[name] == tables[name][2, 1], np.nan, tables[name])
+    with pytest.raises(NotFiniteError, match=rf"^{name} of .*a\.h5 must be finite, got nan at index \(2, 1\)\.$"):
         read_patches(write(tmp_path / "a.h5", **tables))
 
 

@@ -6,13 +6,15 @@ a rule that a learner may find in training and that is wrong on the test bags.
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from lapsvm.bags import Bags
+from lapsvm.errors import ShapeError
 from lapsvm.models import BagTransformer, LatentRankSVM, LatentStructSVM, LatentSVM
 
 DIM, COUNT = 8, 60
@@ -96,6 +98,15 @@ def test_a_transformer_stands_before_a_learner():
     transformed = BagTransformer(StandardScaler()).fit(bags).transform(Bags.from_arrays(bags))
     assert np.allclose(transformed[4], scaler.transform(bags[4]))
     assert np.array_equal(transformed.offsets, Bags.from_arrays(bags).offsets)
+
+
+def test_a_transformer_that_is_not_fitted_or_drops_instances_is_named():
+    bags, _ = drawn(3, absence, count=4)
+    with pytest.raises(NotFittedError):
+        BagTransformer(StandardScaler()).transform(bags)
+    dropping = BagTransformer(FunctionTransformer(lambda rows: rows[1:])).fit(bags)
+    with pytest.raises(ShapeError, match=r"^instances and transformed instances must have the same length, got 45 and"):
+        dropping.transform(bags)
 
 
 def test_a_kernel_finds_instances_in_a_ball():
