@@ -191,20 +191,28 @@ class Unlike:
     @cached_property
     def values(self) -> Float32:
         """The distances at each pixel, float32 (h, w)."""
-        import cv2
-
-        return np.asarray(cv2.resize(self.map, self.size[::-1], interpolation=cv2.INTER_LINEAR))
+        return self._at_pixels(self.map)
 
     @cached_property
     def box(self) -> tuple[float, float, float, float]:
-        """The least region around the most distant pixel, x1, y1, x2, y2; the picture if it is in no region."""
-        values, (height, width) = self.values, self.size
+        """The least region around the most distant pixel, x1, y1, x2, y2; the picture if it is in no region.
+
+        The neighbourhoods of all cells around a small defect hold it and are about as distant, so that the largest
+        distance lies anywhere among them. The mean over a neighbourhood is largest in their middle.
+        """
+        values, (height, width) = self._at_pixels(_averaged(self.map[..., None])[..., 0]), self.size
         row, column = np.unravel_index(int(values.argmax()), values.shape)
         x1, y1, x2, y2 = (regions := picture_regions(stretched(values.astype(np.float64)), self.size)).T
         around = regions[(x1 <= column) & (column < x2) & (y1 <= row) & (row < y2)]
         areas = (around[:, 2] - around[:, 0]) * (around[:, 3] - around[:, 1])
         box = around[areas.argmin()].tolist() if len(around) else [0.0, 0.0, float(width), float(height)]
         return box[0], box[1], box[2], box[3]
+
+    def _at_pixels(self, values: Float32) -> Float32:
+        """Return a map's values at each pixel, float32 (h, w)."""
+        import cv2
+
+        return np.asarray(cv2.resize(values, self.size[::-1], interpolation=cv2.INTER_LINEAR))
 
 
 def _drawn(parts: Float32, count: int, rng: np.random.Generator) -> Float32:

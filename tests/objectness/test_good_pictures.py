@@ -61,6 +61,16 @@ def test_a_spot_is_found_and_good_pictures_are_nearer(memory):
     assert spot.values.shape == (64, 48)
 
 
+def test_a_place_is_the_middle_of_the_parts_that_hold_a_small_defect():
+    """Neighbourhoods of 5 x 5 cells hold the defect at cell (7, 9); those of the upper row are the most distant."""
+    distances = np.random.default_rng(0).uniform(0.1, 0.12, (15, 20)).astype(np.float32)
+    distances[5:10, 7:12] += [[0.9], [0.6], [0.6], [0.6], [0.6]]
+    x1, y1, x2, y2 = Unlike(distances, (150, 200)).box
+    assert x1 < 95 < x2
+    assert y1 < 75 < y2
+    assert (x2 - x1) * (y2 - y1) < 0.1 * 150 * 200
+
+
 def test_new_good_pictures_alarm_as_seldom_as_promised():
     rng, shares = np.random.default_rng(0), []
     for _ in range(30):
