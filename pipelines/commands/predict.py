@@ -154,13 +154,16 @@ def _standing_out(options: Mapping[str, Any], predictor: "Predictor", reporter: 
 
 def _drawing_summary(results: Sequence[Predicted], predictor: "Predictor", folder: Path, maps: Sequence[str]) -> str:
     """Return the line that says what was drawn, and by which rule."""
-    from .drawing.files import MEANINGS
+    from .drawing.files import HEATMAP, OBJECTNESS
 
     boxes, shown = sum(result.drawn for result in results), sum(result.drawn > 0 for result in results)
     uncalibrated = [detector.class_name for detector in predictor.detectors if detector.calibration is None]
     rules = [predictor.shown.sentence] * (len(uncalibrated) < len(predictor.detectors))
     rules += ["at least half the best score of the picture"] if uncalibrated else []
-    meanings = "".join(f"; {name.format('NAME')}: {MEANINGS[name]}" for name in maps)
+    unlike = ["what is unlike good pictures"] * (predictor.good is not None)
+    scores = ["where the most probable class scores"] * bool(predictor.detectors)
+    shows = {HEATMAP: ", or ".join(scores + unlike), OBJECTNESS: "what stands out"}
+    meanings = "".join(f"; {name.format('NAME')}: {shows[name]}" for name in maps)
     counts = f"{boxes} boxes in {shown} of {len(results)} pictures"
     chosen = f", with {' or '.join(rules)}" if rules else ""
     return f"drawn into {folder}: {counts}{chosen}{meanings}"

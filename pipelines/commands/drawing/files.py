@@ -15,7 +15,6 @@ from .boxes import is_drawing
 
 BOXES, HEATMAP, OBJECTNESS = "{}.png", "{}.heatmap.png", "{}.objectness.png"
 """The names of the files with boxes, with a score map and with what stands out."""
-MEANINGS = {HEATMAP: "where the most probable class scores", OBJECTNESS: "what stands out"}
 
 
 @dataclass(frozen=True)

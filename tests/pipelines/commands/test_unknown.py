@@ -90,6 +90,8 @@ def test_new_kinds_are_unknown_and_known_ones_keep_their_name(made, product, com
     assert values.max() > 0.5
     assert "unknown at" in found.err
     assert (drawn / "ramp/000.heatmap.png").is_file()
+    shown = "NAME.heatmap.png: where the most probable class scores, or what is unlike good pictures"
+    assert shown in " ".join(found.err.split())
 
 
 def test_the_promise_is_of_both_together(made, product):
@@ -139,6 +141,7 @@ def test_good_pictures_alone_decide_until_a_defect_comes(good_alone, product, co
     new = command("predict", "--model", good_alone, product / "new", "--draw", tmp_path / "drawn", "--heatmap")
     assert [(one["verdict"], one["detections"]) for one in json.loads(new.out)] == [(UNKNOWN, [])] * 6
     assert (tmp_path / "drawn/spot/000.heatmap.png").is_file()
+    assert new.err.endswith("in 6 of 6 pictures; NAME.heatmap.png: what is unlike good pictures\n")
     good = [predictor.decision(path).is_ok for path in sorted((product / "test/good").iterdir())]
     assert sum(good) >= 9
     page = (good_alone / "page/index.html").read_text()
