@@ -31,9 +31,9 @@ DIST ?= dist
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 
 # what the oldest dependencies could break: reading, arrays, networks, the command line
-OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/detection tests/inspection tests/evaluation \
+OLDEST_TESTS := $(wildcard tests/test_*.py) tests/annotations tests/bags tests/datasets tests/detection tests/inspection tests/evaluation \
   tests/features tests/models tests/report tests/texts tests/windows tests/pipelines/cli tests/pipelines/commands \
-  tests/pipelines/figures tests/pipelines/results tests/pipelines/run tests/pipelines/settings tests/pipelines/verdicts
+  tests/pipelines/figures tests/pipelines/run tests/pipelines/settings tests/pipelines/verdicts
 
 .PHONY: help demo gallery test fuzz lint docs papers asan-test tsan-test wheel-test extras-test card-test triton-test test-oldest wheels forge-wheels release-check clean
 

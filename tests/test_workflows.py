@@ -36,6 +36,12 @@ def test_every_command_of_a_workflow_is_a_target_of_the_makefile(workflow):
     assert called <= targets()
 
 
+def test_paths_of_tests_in_the_makefile_exist():
+    named = re.findall(r"(?<![\w/])tests/[\w/.]+(?![\w/.%*])", (ROOT / "Makefile").read_text())
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 EXTRAS = ("onnx", "photos", "coco", "dask")  # what make test-oldest installs: all but torch
 
 
