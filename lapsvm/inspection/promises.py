@@ -25,6 +25,8 @@ from lapsvm.errors import InputError
 
 ROUNDING = 1e-9  # 0.05 of 20 pictures is 1
 _TOLERANCE = 1e-12
+FOLDS, MEMORY, FILE = "the models of folds", "the memory of good pictures", "this file"
+"""By whose numbers a threshold is chosen."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,21 @@ class Promise:
             return math.ceil(1 / self.share - ROUNDING) - 1
         return math.ceil(math.log1p(-self.confidence) / math.log1p(-self.share) - ROUNDING)
 
-    def sentence(self, in_groups: bool = False, *, of_file: bool = False) -> str:
+    @property
+    def half(self) -> "Promise":
+        """The promise of each of two thresholds, which together keep this one whatever their orders."""
+        return Promise(self.share / 2, None if self.confidence is None else (1 + self.confidence) / 2)
+
+    def too_few_for_two(self, count: int) -> str:
+        """Return the sentence that refuses two thresholds on `count` pictures, or groups of them."""
+        return f"two thresholds need {self.half.needed:,} good pictures, or groups of them, got {count:,}."
+
+    def sentence(self, in_groups: bool = False, source: str = FOLDS) -> str:
         """Return the promise, which of the two it is, and of what; terminal, page and files say it by this sentence.
 
-        `of_file`: the threshold was chosen on scores of an exported file, not of the models of folds.
+        `source` is one of `FOLDS`, `MEMORY` and `FILE`.
         """
-        holds = f"on average over {'draws of good pictures' if of_file else 'training sets'}"
+        holds = f"on average over {'training sets' if source == FOLDS else 'draws of good pictures'}"
         if self.confidence is not None:
             holds = f"with confidence {100 * self.confidence:g} % of this threshold"
         of = (
@@ -93,9 +104,8 @@ class Promise:
             if in_groups
             else "new pictures like these"
         )
-        models = "this file" if of_file else "the models of folds"
         return (
-            f"The promise holds {holds}, of {models} and of {of}: at most {100 * self.share:g} % of good ones raise an "
+            f"The promise holds {holds}, of {source} and of {of}: at most {100 * self.share:g} % of good ones raise an "
             "alarm."
         )
 

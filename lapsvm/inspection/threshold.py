@@ -23,7 +23,7 @@ from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.calibration import Calibration
 from lapsvm.inspection.decision import OK, UNKNOWN, Decision
 from lapsvm.inspection.histogram import Histogram
-from lapsvm.inspection.promises import ROUNDING, Promise
+from lapsvm.inspection.promises import FOLDS, MEMORY, ROUNDING, Promise
 from lapsvm.inspection.threshold_file import FORMAT, VERSION, read_threshold, signed
 from lapsvm.inspection.whole_pictures import PictureModel
 
@@ -112,7 +112,8 @@ class AlarmThreshold:
         """The sentence that says what is promised of new good pictures."""
         good = self.held_out.get(OK)
         in_groups = good is not None and good.independent is not None
-        return Promise(self.max_false_alarms, self.confidence).sentence(in_groups)
+        source = MEMORY if self.unlike is not None and not self.models else FOLDS
+        return Promise(self.max_false_alarms, self.confidence).sentence(in_groups, source)
 
     def decide(self, probabilities: Mapping[str, float], distance: float | None = None) -> Decision:
         """Decide on a picture by the probability of each class in it, and by its distance to good ones."""
@@ -260,7 +261,7 @@ def choose_two_thresholds(
         depth = _joint_depth(reaches, parts, promise.budget(len(sizes), in_groups))
         depths = _known_depth(depth), depth
     else:
-        depth = Promise(promise.share / 2, (1 + promise.confidence) / 2).budget(len(sizes), in_groups)
+        depth = promise.half.budget(len(sizes), in_groups)
         depths = depth, depth
     if depth < 0:
         return None

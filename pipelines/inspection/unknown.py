@@ -17,6 +17,7 @@ from lapsvm.objectness.good_pictures import LEAST_PICTURES, GoodPictures, distan
 from lapsvm.windows.proposals import reduced
 
 from ..context import StoredRun
+from ..run.groups import n_groups
 from ..run.progress import Reporter
 from .probabilities import PictureProbabilities
 from .whole_pictures import HELD_OUT, TESTED
@@ -72,8 +73,7 @@ def learn_good_pictures(
     held_out, network = sets[HELD_OUT], good_network(extractor)
     reason = _missing(stored, held_out, network)
     if not reason and not _can_promise(held_out, groups[HELD_OUT], promise):
-        of = int(held_out.is_ok.sum())
-        reason = f"{of:,} good pictures, in their groups, are too few for two thresholds with this promise."
+        reason = promise.too_few_for_two(n_groups(groups[HELD_OUT], held_out.is_ok))
     if reason and not held_out.classes:
         raise StageError(f"threshold chooses by good pictures alone, as no class has pictures: {reason}")
     if network is None or reason:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from lapsvm.detection import AlarmThreshold
 from lapsvm.errors import InputError
 from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.promises import Promise, least_share
-from lapsvm.inspection.threshold import choose_threshold
+from lapsvm.inspection.threshold import UnlikeGood, choose_threshold
 
 SHARES, CONFIDENCES = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5]), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
 
@@ -101,6 +102,9 @@ def test_one_sentence_says_which_promise_holds_of_what():
     assert sure.promise == mean.promise.replace(
         "on average over training sets", "with confidence 90 % of this threshold"
     )
+    of_memory = replace(mean, unlike=UnlikeGood(0.1, "")).promise
+    assert of_memory.startswith("The promise holds on average over draws of good pictures, of the memory of good")
+    assert replace(mean, unlike=UnlikeGood(0.1, ""), models={"hole": ""}).promise == mean.promise
     grouped = AlarmThreshold(0.4, 0.05, {}, {"ok": AlarmRate(0, 60, 20.0, 0.0)})
     assert "of pictures of new groups like these, where each group counts the same: at most" in grouped.promise
     assert json.loads(sure.as_text({}))["promise"] == sure.promise

@@ -63,10 +63,13 @@ def test_ranks_that_agree_cost_nothing_but_one_picture():
     assert alarms == 18
 
 
-def test_too_few_pictures_have_no_two_thresholds():
-    assert choose_two_thresholds(np.arange(38.0), np.arange(38.0), Promise(0.05)) is None
-    assert choose_two_thresholds(np.arange(39.0), np.arange(39.0), Promise(0.05)) is not None
-    assert choose_two_thresholds(np.arange(78.0), np.arange(78.0), Promise(0.05), np.arange(78) // 2) is not None
-    assert choose_two_thresholds(np.arange(76.0), np.arange(76.0), Promise(0.05), np.arange(76) // 2) is None
+@pytest.mark.parametrize(("promise", "needed"), [(Promise(0.05), 39), (Promise(0.1, 0.9), 59)])
+@pytest.mark.parametrize("each", [1, 2])
+def test_too_few_pictures_have_no_two_thresholds(promise, needed, each):
+    for count in (needed - 1, needed):
+        values = np.arange(float(each * count))
+        chosen = choose_two_thresholds(values, values, promise, np.arange(each * count) // each)
+        assert (chosen is None) == (count < needed)
+    assert f"two thresholds need {needed} good pictures, or groups of them, got 6" in promise.too_few_for_two(6)
     with pytest.raises(ShapeError, match="distances"):
         choose_two_thresholds([0.5], [1.0, 2.0], Promise(0.5))

@@ -13,7 +13,7 @@ from lapsvm.detection.onnx_file.deciding import DISTANCE, PROBABILITY
 from lapsvm.errors import InputError, OptionError
 from lapsvm.files import read_regular, write_atomically
 from lapsvm.inspection.alarm_rate import AlarmRate
-from lapsvm.inspection.promises import Promise
+from lapsvm.inspection.promises import FILE, Promise
 from lapsvm.inspection.threshold import choose_threshold, choose_two_thresholds
 
 from ...cli.answer import Outcome
@@ -84,7 +84,7 @@ def _described(file: OnnxDetector, chosen: tuple[float, float], promise: Promise
     if promise.confidence is not None:
         described["confidence"] = repr(promise.confidence)
     in_groups = len(np.unique(groups)) < len(groups)
-    return {**kept, **described, "promise": promise.sentence(in_groups, of_file=True)}
+    return {**kept, **described, "promise": promise.sentence(in_groups, FILE)}
 
 
 def _good_pictures(context: RunContext, folder: Path | None) -> list[ImageRecord]:
@@ -127,8 +127,7 @@ def _chosen(measured: Measured, promise: Promise) -> tuple[float, float]:
         return _after(choose_threshold(probabilities, promise.share, groups, promise.confidence)), np.inf
     chosen = choose_two_thresholds(probabilities, distances, promise, groups)
     if chosen is None:
-        count = len(np.unique(groups))
-        raise InputError(f"{count:,} good pictures, or groups of them, are too few for two thresholds.")
+        raise InputError(promise.too_few_for_two(len(np.unique(groups))))
     return _after(chosen[0]), _after(chosen[1])
 
 

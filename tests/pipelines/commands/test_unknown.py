@@ -137,6 +137,7 @@ def test_good_pictures_alone_decide_until_a_defect_comes(good_alone, product, co
     assert "a picture raises an alarm from a distance of" in " ".join(said.out.split())
     predictor = Predictor.open(good_alone)
     alarm = predictor.shown.alarm
+    assert "of the memory of good pictures and of new pictures" in alarm.promise
     assert alarm.held_out["ok"].alarms == SHARE * 41 // 1 - 1  # the whole share is that of what is unknown
     new = command("predict", "--model", good_alone, product / "new", "--draw", tmp_path / "drawn", "--heatmap")
     assert [(one["verdict"], one["detections"]) for one in json.loads(new.out)] == [(UNKNOWN, [])] * 6
@@ -191,7 +192,7 @@ def test_few_good_pictures_know_nothing_unknown(run, command):
     assert result.status == 0
     said = " ".join(result.err.split())
     assert "never unknown: " in said
-    assert "good pictures, in their groups, are too few for two thresholds with this promise" in said
+    assert "two thresholds need 66 good pictures, or groups of them, got 46" in said
     assert not (run / "models/good-pictures.memory").exists()
     assert AlarmThreshold.load(run / "models/threshold.json").unlike is None
 
@@ -257,7 +258,7 @@ def test_a_file_has_a_threshold_of_its_own_by_its_own_windows(made, product, com
     assert command("export", "--out", made, "--format", "onnx", "--to", to, "--no-comparison").status == 0
     exported, before = to.read_bytes(), OnnxDetector(to.read_bytes()).metadata
     choose = "threshold", "--out", made, "--onnx", to
-    assert "6 good pictures, or groups of them, are too few" in refused(*choose)  # those of the test set
+    assert "need 19 good pictures, or groups of them, got 6" in refused(*choose)  # those of the test set
     assert "pictures must be ones that training did not see" in refused(*choose, "--good", product / "train/good")
     assert "--good is for good pictures that a file" in refused("threshold", "--out", made, "--good", good)
     assert "--plot draws the pictures of the run" in refused(*choose, "--plot", tmp_path / "plot.svg")
