@@ -197,8 +197,9 @@ def _threshold_metadata(predictor: Predictor) -> dict[str, str]:
 
 
 def weights_digest(detectors: Sequence[Detector]) -> str:
-    """Return the hash of the weights of a run's detectors, of the features before a projection."""
-    weights = b"".join(detector.coef.tobytes() for detector in detectors)
+    """Return the hash of the weights of a run's detectors in the order of their names, before a projection."""
+    in_order = sorted(detectors, key=lambda detector: detector.class_name)
+    weights = b"".join(detector.coef.tobytes() for detector in in_order)
     return blake2b(weights, digest_size=16).hexdigest()
 
 

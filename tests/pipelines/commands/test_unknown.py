@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -276,6 +277,14 @@ def test_a_file_has_a_threshold_of_its_own_by_its_own_windows(made, product, com
     assert to.read_bytes() != exported
     (tmp_path / "other.onnx").write_bytes(b"onnx")
     assert "cannot be read by ONNX Runtime" in refused(*choose[:-1], tmp_path / "other.onnx")
+
+
+def test_a_file_is_of_the_run_in_any_order_of_classes(made):
+    """A class that was taught is the last of the run, and stands among the others by its name in the file."""
+    spot = Predictor.open(made).detectors[0]
+    bar = replace(spot, class_name="bar", coef=2 * spot.coef)
+    assert onnx_detector.weights_digest([spot, bar]) == onnx_detector.weights_digest([bar, spot])
+    assert onnx_detector.weights_digest([spot, bar]) != onnx_detector.weights_digest([spot, spot])
 
 
 def test_the_page_and_the_file_say_it(run, command):
