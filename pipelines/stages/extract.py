@@ -8,7 +8,7 @@ from lapsvm.settings import FILE, IMPORTED, NORMAL
 from ..context import RunContext
 from ..fitting.refining.prior import check_classes
 from ..run.dataset import RunData, positive_pictures
-from ..run.folder import RunFolder
+from ..run.folder import RunFolder, Timing, measured
 from ..settings.recipes import from_network
 from ..settings.settings import ObjectnessSettings, Settings
 from ..shards.annotated import equal_sentences
@@ -34,11 +34,13 @@ def run(context: RunContext) -> None:
 
 def extract_sets(context: RunContext) -> None:
     """Make the missing shards of every set; SettingsError if there are shards made with other settings."""
-    data, plan = _planned(context)
+    data, plan, trial = _planned(context)
     shards = ShardSets(context.stored, context.workspace, plan.sets, context.stages, context.redo)
     to_do = shards.claim(plan.fitted_files)
     plan.save_fitted()
     context.save_settings()
+    if trial is not None:
+        context.run.save_timing("choose windows", trial, context.reporter.say)
     data.report()
     plan.say_cost(to_do)
     for name, records in context.data.records.items():
@@ -47,8 +49,8 @@ def extract_sets(context: RunContext) -> None:
         report_left_out(name, records, context.shards(name), context.reporter)
 
 
-def _planned(context: RunContext) -> tuple[CheckedData, Extraction]:
-    """Return the checked data, and the products to make; nothing is fitted or written."""
+def _planned(context: RunContext) -> tuple[CheckedData, Extraction, Timing | None]:
+    """Return the checked data, the products to make, and what a trial of windows took; nothing is fitted or written."""
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
@@ -60,29 +62,32 @@ def _planned(context: RunContext) -> tuple[CheckedData, Extraction]:
     records = context.data.records[context.train_set]
     context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
     data.sentences += filter(None, (sentence, context.advice))
-    workspace, full = context.workspace, context.open_extractor()
+    workspace, full, trial = context.workspace, context.open_extractor(), None
     if context.windows_are_open and context.data.classes and from_network(context.settings.features.extractors):
         data.report()
-        context.settings = _with_windows(context, source, full)
+        context.settings, trial = _with_windows(context, source, full)
     settings = context.settings
     forecast = Forecast(workspace, settings, context.data, context.stages)
-    return data, Extraction(
-        workspace, settings, context.data, forecast, full, measuring, source, context.redo, data.report
-    )
+    plan = Extraction(workspace, settings, context.data, forecast, full, measuring, source, context.redo, data.report)
+    return data, plan, trial
 
 
-def _with_windows(context: RunContext, source: RunFolder | None, extractor: Extractor) -> Settings:
-    """Return the settings with the windows of stored shards, chosen before, or with those that suit the pictures."""
+def _with_windows(
+    context: RunContext, source: RunFolder | None, extractor: Extractor
+) -> tuple[Settings, Timing | None]:
+    """Return the settings with the windows of stored shards, or those that suit the pictures, and a trial's timing."""
     settings = context.settings
     for run in (None if context.redo else context.run, source):
         if run is not None and run.has_shards(context.train_set):
             made = run.settings().windows
             chosen = {"windows.method": made.method, "windows.proposal_side": made.proposal_side}
-            return settings.with_values(chosen) if made.method == "small" else settings
-    settings, sentence = fitted_windows(context.workspace, settings, context.data, extractor)
-    if sentence:
-        context.reporter.say(sentence)
-    return settings
+            return settings.with_values(chosen) if made.method == "small" else settings, None
+    with measured() as timing:
+        settings, sentence = fitted_windows(context.workspace, settings, context.data, extractor)
+    if not sentence:
+        return settings, None
+    context.reporter.say(sentence)
+    return settings, timing
 
 
 def _objectness(settings: ObjectnessSettings, data: RunData, train_set: str, device: str) -> ObjectnessRequest:

@@ -1,5 +1,7 @@
 """Large pictures are seen larger, and even ground may get windows of `small`, where nobody says otherwise."""
 
+import json
+
 import numpy as np
 import pytest
 from lapsvm.pipelines.context import RunContext
@@ -161,11 +163,12 @@ def extract(command, network, tmp_path):
 
 
 @pytest.mark.parametrize(("draw", "method", "side"), [(board, "small", 768), (blemish, "mixed", 512)])
-def test_small_windows_are_taken_where_others_lack_what_separates_the_classes(extract, draw, method, side):
+def test_small_windows_are_taken_where_others_lack_what_separates_the_classes(extract, tmp_path, draw, method, side):
     said, windows = extract(draw)
     assert (windows.method, windows.proposal_side) == (method, side)
     assert f"windows: {method}, because the ground is even" in said
     assert "of 12 places" in said
+    assert json.loads((tmp_path / "RUN/timings.json").read_text())["choose windows"]["seconds"] > 0
 
 
 def test_stored_windows_stay_without_a_trial(extract, tmp_path):
