@@ -256,8 +256,11 @@ def say_all(new: NewPictures, path: Path, names: Mapping[str, int]) -> None:
     for number, content, _ in read_lines(path):
         word = content if isinstance(content, dict) else {}
         row = names.get(str(word.get("picture")))
-        if row is None or word.get("said") not in SAID:
+        if "picture" not in word or word.get("said") not in SAID:
             rule = f"a line must have a picture of --pictures, and said ({', '.join(SAID)})"
             raise DataError(f"{path}, line {number}: {rule}, got {shown(content)}.")
+        if row is None:
+            rule = f"picture must be one of --pictures, such as {shown(next(iter(names)))}"
+            raise DataError(f"{path}, line {number}: {rule}, got {shown(word['picture'])}.")
         with naming(f"{path}, line {number}"):
             new.say(row, word["said"], word.get("class", ""), word.get("boxes"))

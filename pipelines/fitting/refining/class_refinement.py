@@ -196,7 +196,9 @@ class ClassRefinement:
         if sizes[0] is not None:
             result[SIZES] = list(sizes[0])
         if are_many:
-            notes.append(f"refine: {self.trainings.name}: pictures show {result[THINGS]:.1f} things on average.")
+            notes.append(
+                f"refine: {self.trainings.name}: learned from {result[THINGS]:.1f} things of a picture on average."
+            )
         return Refined(final, history, result, notes, [WindowPrior.of(known, are_many) for known in sizes])
 
     def _counted(self, by_labels: Chain) -> dict[str, float]:

@@ -125,7 +125,11 @@ def test_a_new_kind_becomes_a_class_when_it_has_pictures_for_every_fold(taught, 
         (("spot", {"said": "missed", "class": "spot", "boxes": [[0, 0, 200, 9]]}), "lie in the picture of 96 x 80"),
         (("spot", {"said": "right", "boxes": [BOX]}), "boxes must be a list of [x1, y1, x2, y2] of what was missed"),
         (("spot", {"said": "wrong"}), "said (right, missed, false alarm, nothing), got {'picture':"),
-        (("spot", {"picture": "none.png", "said": "right"}), "a line must have a picture of --pictures"),
+        (
+            ("spot", {"picture": "none.png", "said": "right"}),
+            "picture must be one of --pictures, such as 'bar/077.png', got 'none.png'.",
+        ),
+        (("spot", {"picture": "none.png"}), "a line must have a picture of --pictures"),
     ],
 )
 def test_words_that_break_a_rule_are_refused_by_line(taught, command, refused, word, said):

@@ -239,7 +239,9 @@ def test_things_apart_are_learned_from_and_a_model_says_so(planted, capsys, fact
     refined = refinement.fit(task)
     assert refined.result.get("things") == things
     assert [prior is not None for prior in refined.priors] == [things is not None] * 4
-    assert ("refine: object: pictures show 2.0 things on average." in capsys.readouterr().err) == (things is not None)
+    assert ("refine: object: learned from 2.0 things of a picture on average." in capsys.readouterr().err) == (
+        things is not None
+    )
     if things:
         assert (refined.chains[0].windows[task.y > 0] >= 0).sum() == 24
         assert refined.chains[0].weights[2] > 0.1  # what window 3 alone has
