@@ -91,7 +91,7 @@ def _detect(context: RunContext, set_name: str, score: Callable[[Shard], Float64
     """Write the detections of a set, stamped with the shards and settings that decide them."""
     run, shards = context.run, open_shards(context.run.shards(set_name))
     classes, settings = dict.fromkeys(context.data.classes), context.settings.detect
-    found = detect_set(shards, classes, score, settings, set_name, context.reporter, context.threads)
+    found = detect_set(shards, classes, score, settings, set_name, context.workspace)
     files = write_temporary_results(run, set_name, found)
     checksums = [header.checksum for header in shards.headers]
     stamp = {"models": {}, "shards": checksums, "settings": asdict(settings)}

@@ -116,7 +116,7 @@ def _detected(context: RunContext, set_name: str, score) -> dict[str, Detections
     """Return class -> detections in a set; `score(shard)` are the scores (windows, classes)."""
     shards, names = open_shards(context.run.shards(set_name)), dict.fromkeys(context.data.classes)
     settings = context.settings.detect
-    found = detect_set(shards, names, score, settings, set_name, context.reporter, context.threads)
+    found = detect_set(shards, names, score, settings, set_name, context.workspace)
     return {name: Detections.from_images(images) for name, images in found.items()}
 
 

@@ -18,6 +18,7 @@ from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm detector"
 VERSION = 1
+EXTENT = "extent"  # the entry with the share of boxes that stand out, where boxes take the extent of what does
 THINGS = "things"  # the entry with the mean number of things in a picture, where pictures show several
 _NUMBERS = (
     "C",
@@ -28,6 +29,7 @@ _NUMBERS = (
     "boxes_moved",
     "telling_parts",
     THINGS,
+    EXTENT,
 )  # of the provenance's result
 _FOLDS = "held_out_image_ap"
 SIZES = "sizes"  # the entry of the result with the numbers of a `SizePrior`
@@ -100,13 +102,14 @@ class Detector:
 
     @property
     def prior(self) -> WindowPrior | None:
-        """What it knows of boxes beside its weights. None without sizes, and where pictures do not show several things.
+        """What it knows of boxes beside its weights. None without sizes, several things and extent.
 
-        Models of versions that did not count things have none.
+        Models of versions that did not know these have none.
         """
         result = self.provenance.get("result")
-        are_many = isinstance(result, Mapping) and result.get(THINGS) is not None
-        return WindowPrior.of(self.sizes, are_many)
+        if not isinstance(result, Mapping):
+            return None
+        return WindowPrior.of(self.sizes, result.get(THINGS) is not None, result.get(EXTENT) is not None)
 
     def probability(self, scores: ArrayLike) -> Float64 | None:
         """Return the probability that belongs to each score, or None for a detector without calibration.

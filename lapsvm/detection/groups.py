@@ -59,17 +59,20 @@ class WindowPrior(NamedTuple):
         How large the objects are, if a person showed some.
     are_many : bool
         Whether pictures show several things, so that groups lose.
+    takes_extent : bool, optional
+        Whether boxes take the extent of what stands out of the even ground, see `lapsvm.detection.extent`.
     """
 
     sizes: SizePrior | None
     are_many: bool
+    takes_extent: bool = False
 
     @classmethod
-    def of(cls, sizes: SizePrior | None, are_many: bool) -> Self | None:
-        """Return the prior of sizes and groups. None without both."""
-        return cls(sizes, are_many) if are_many or sizes is not None else None
+    def of(cls, sizes: SizePrior | None, are_many: bool, takes_extent: bool = False) -> Self | None:
+        """Return the prior of sizes, groups and extent. None without any."""
+        return cls(sizes, are_many, takes_extent) if are_many or takes_extent or sizes is not None else None
 
     def ranked(self, scores: Float64, boxes: Array) -> Float64:
-        """Return the scores (n,) of a picture's windows (n, 4) with both; the best score stays what it was."""
+        """Return the scores (n,) of a picture's windows (n, 4) by both; the best score stays what it was."""
         grouped = lower_groups(boxes, scores) if self.are_many else scores
         return grouped if self.sizes is None else self.sizes.ranked(grouped, boxes)

@@ -1,5 +1,6 @@
-"""From the scores of a picture's windows to its boxes: smoothing, demotion, suppression, box voting."""
+"""From the scores of a picture's windows to its boxes: smoothing, demotion, suppression, box voting, extent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from lapsvm._ext import boxes as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_floats, as_number, check_finite
 from lapsvm.boxes import as_boxes, iou
+from lapsvm.catalog import Pixels
+from lapsvm.detection.extent import fitted
 from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.suppression import detect, scored_boxes
 from lapsvm.errors import InputError
@@ -205,8 +208,9 @@ def ranking_scores(
 
 
 def detect_windows(
-    scores: Float64, boxes: Array, settings: DetectSettings, prior: WindowPrior | None = None
-) -> tuple[Float64, Float64]:
+    scores: Float64, boxes: Array, settings: DetectSettings, prior: WindowPrior | None = None,
+    pixels: Pixels | None = None,
+) -> tuple[Float64, Float64]:  # fmt: skip
     """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows.
 
     Parameters
@@ -216,19 +220,28 @@ def detect_windows(
     settings : DetectSettings
     prior : WindowPrior, optional
         What the model knows of boxes beside its weights.
+    pixels : (h, w, 3) uint8, optional
+        The picture, where boxes take the extent of what stands out of it; without, they do not.
     """
     scores = scores if prior is None else prior.ranked(scores, boxes)
     ranking = ranking_scores(scores, boxes, settings)
     detected, values = detect(ranking, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.box_voting:
         moved = box_voting(detected, boxes, scores, settings.box_voting, settings.box_voting_iou)
-        detected = np.round(moved / PIXEL_FRACTION) * PIXEL_FRACTION
-    return detected, values
+        detected = _rounded(moved)
+    if prior is None or not prior.takes_extent or pixels is None:
+        return detected, values
+    taken, values = fitted(pixels, detected, values)
+    return _rounded(taken), values
+
+
+def _rounded(boxes: Float64) -> Float64:
+    return np.asarray(np.round(boxes / PIXEL_FRACTION) * PIXEL_FRACTION)
 
 
 def best_boxes(
     bags: "Bags", boxes: Array, weights: Float64, pictures: Index, settings: DetectSettings,
-    prior: WindowPrior | None = None,
+    prior: WindowPrior | None = None, pixels: Callable[[int], Pixels | None] | None = None,
 ) -> tuple[Float64, Float64]:  # fmt: skip
     """Return the best detection of some pictures: boxes (m, 4) and scores (m,).
 
@@ -240,13 +253,17 @@ def best_boxes(
     pictures : (m,) int
     settings : DetectSettings
     prior : WindowPrior, optional
+    pixels : callable, optional
+        Returns the picture of a row, None if it cannot be used; asked only where boxes take an extent.
     """
     if not len(pictures):
         return np.zeros((0, 4)), np.zeros(0)
     scores, single = bags.subset(pictures).split_scores(weights), replace(settings, max_detections=1)
     own_boxes = (boxes[bags.offsets[picture] : bags.offsets[picture + 1]] for picture in pictures)
-    pairs = zip(scores, own_boxes, strict=True)
-    detections = [detect_windows(values, windows, single, prior) for values, windows in pairs]
+    read = pixels if prior is not None and prior.takes_extent else None
+    shown = (None if read is None else read(picture) for picture in pictures.tolist())
+    each = zip(scores, own_boxes, shown, strict=True)
+    detections = [detect_windows(values, windows, single, prior, seen) for values, windows, seen in each]
     return np.array([box[0] for box, _ in detections], dtype=np.float64), np.array(
         [score[0] for _, score in detections]
     )

@@ -241,7 +241,9 @@ class Predictor:
         """Return a picture with the scores of prepared windows."""
         scores = window_scores(prepared, self.detectors, self.extractor)
         rules = self.detection, self.shown, is_plain(pixels), self._picture_scores(prepared)
-        return ScoredPicture(prepared.size, prepared.boxes, scores, self.detectors, *rules, self._unlike(pixels))
+        return ScoredPicture(
+            prepared.size, prepared.boxes, scores, self.detectors, *rules, self._unlike(pixels), pixels
+        )
 
     def _without_windows(self, pixels: Pixels) -> ScoredPicture:
         """Return a picture of which good pictures alone say something."""

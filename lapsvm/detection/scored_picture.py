@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, check_known
+from lapsvm.catalog import Pixels
 from lapsvm.detection.detector import Detector
 from lapsvm.detection.picture_scores import Detected, detect_windows, ranking_scores
 from lapsvm.detection.score_maps import ScoreMap, score_map
@@ -42,6 +43,8 @@ class ScoredPicture:
         The scores of the whole picture by the picture models of the alarm: the mean of its windows' scores by each.
     unlike : Unlike, optional
         How unlike good pictures it is, where the alarm's threshold knows them.
+    pixels : (h, w, 3) uint8, optional
+        The picture; without it boxes take no extent of what stands out of it.
     """
 
     size: tuple[int, int]
@@ -53,6 +56,7 @@ class ScoredPicture:
     is_plain: bool = False
     picture_scores: Mapping[str, float] = field(default_factory=dict)
     unlike: "Unlike | None" = None
+    pixels: Pixels | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         names, (height, width) = ", ".join(detector.class_name for detector in self.detectors), self.size
@@ -95,7 +99,7 @@ class ScoredPicture:
         """The boxes of every class, of whatever probability."""
         detected = {}
         for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
-            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings, detector.prior)
+            boxes, values = detect_windows(self.scores[:, column], self.boxes, settings, detector.prior, self.pixels)
             detected[detector.class_name] = Detected(boxes, values, self._probabilities(detector, values))
         return detected
 

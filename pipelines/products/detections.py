@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
+from lapsvm.catalog import Pixels
 from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.evaluation import Detections, read_results, write_results
@@ -18,10 +19,9 @@ from lapsvm.features import Shard, ShardSet
 from lapsvm.files import SMALL_FILE, make_folder, read_regular, temporary_name
 from lapsvm.settings import DetectSettings
 
-from ..context import StoredRun
+from ..context import StoredRun, Workspace
 from ..run.checked_files import file_hash, read_json
 from ..run.folder import STAMP, RunFolder
-from ..run.progress import Reporter
 from ..shards.prefetch import prefetched
 from .models import model_hashes, of_model, stored_detector, trained_classes
 from .product import Product, unmet
@@ -143,25 +143,28 @@ class SetDetections(Product):
 
 def detect_set(
     shards: ShardSet, names: Mapping[str, WindowPrior | None], score: Callable[[Shard], Float64],
-    settings: DetectSettings, set_name: str, reporter: Reporter, threads: int,
+    settings: DetectSettings, set_name: str, workspace: Workspace, pixels: Callable[[str], Pixels | None] | None = None,
 ) -> dict[str, list[ImageDetections]]:  # fmt: skip
     """Return class -> (picture, boxes, scores) over all shards.
 
     `names` has what the model of each class knows of boxes; `score` returns a shard's scores (windows,
-    classes).
+    classes), and `pixels` a picture by its name, for boxes that take the extent of what stands out.
     """
     found: dict[str, list[ImageDetections]] = {name: [] for name in names}
+    takes_extent = any(prior is not None and prior.takes_extent for prior in names.values())
 
     def detect(index: int) -> tuple[Shard, list[list[ImageDetections]]]:
         shard = shards.read(index, verify=True)
+        read = pixels if takes_extent else None
+        pictures = [None if read is None else read(image_id) for image_id in shard.image_ids]
         columns = zip(score(shard).T, names.values(), strict=True)
-        return shard, [_detect_class(shard, column, settings, prior) for column, prior in columns]
+        return shard, [_detect_class(shard, column, settings, prior, pictures) for column, prior in columns]
 
     with (
-        reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
+        workspace.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
         one_blas_thread(),
-        ThreadPoolExecutor(threads) as pool,
-        closing(prefetched(pool, detect, range(len(shards)), threads)) as results,
+        ThreadPoolExecutor(workspace.threads) as pool,
+        closing(prefetched(pool, detect, range(len(shards)), workspace.threads)) as results,
     ):
         for _, (shard, detections) in results:
             for name, pictures in zip(names, detections, strict=True):
@@ -171,11 +174,13 @@ def detect_set(
 
 
 def _detect_class(
-    shard: Shard, scores: Float64, settings: DetectSettings, prior: WindowPrior | None
-) -> list[ImageDetections]:
+    shard: Shard, scores: Float64, settings: DetectSettings, prior: WindowPrior | None,
+    pictures: Sequence[Pixels | None],
+) -> list[ImageDetections]:  # fmt: skip
     """Return the detections of one class in the pictures of one shard."""
     rows = [slice(start, stop) for start, stop in pairwise(shard.offsets)]
-    found = [detect_windows(scores[own], shard.boxes[own], settings, prior) for own in rows]
+    each = zip(rows, pictures, strict=True)
+    found = [detect_windows(scores[own], shard.boxes[own], settings, prior, pixels) for own, pixels in each]
     return [(image_id, *boxes) for image_id, boxes in zip(shard.image_ids, found, strict=True)]
 
 

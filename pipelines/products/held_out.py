@@ -9,7 +9,7 @@ trained with have scores by both: a fold's scores are shifted and stretched unti
 deviation. These two numbers depend on all labels, because the final model does; the order within a fold does not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Array, Float64, Index, as_floats, as_whole_numbers, check_finite
 from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, paired_iou
-from lapsvm.catalog import GroundTruth
+from lapsvm.catalog import GroundTruth, Pixels
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.picture_scores import best_boxes
@@ -188,11 +188,12 @@ def is_to_learn(run: RunFolder, settings: Settings, task: FitTask) -> bool:
 
 
 class ScoredPictures(NamedTuple):
-    """The training pictures: their windows' features and boxes (n_windows, 4), and their names."""
+    """The training pictures: their windows' features and boxes (n_windows, 4), their names, and how they are read."""
 
     bags: Bags
     boxes: Array
     ids: Sequence[str]
+    pixels: Callable[[int], Pixels | None] | None = None
 
 
 class BoxModel(NamedTuple):
@@ -266,10 +267,10 @@ def _fold_scores(
     score, found = np.zeros(bags.n_bags), np.zeros((bags.n_bags, 4))
     for number, model in enumerate(models[1:], start=1):
         own, trained = np.flatnonzero(fold == number), (fold > 0) & (fold != number)
-        found[own], scores = best_boxes(bags, boxes, model.weights, own, settings, model.prior)
+        found[own], scores = best_boxes(bags, boxes, model.weights, own, settings, model.prior, pictures.pixels)
         score[own] = rescaled(scores, best[trained, number], best[trained, 0])
     rows = np.flatnonzero(fold)
-    last, _ = best_boxes(bags, boxes, models[0].weights, rows, settings, models[0].prior)
+    last, _ = best_boxes(bags, boxes, models[0].weights, rows, settings, models[0].prior, pictures.pixels)
     return rows, score[rows], found[rows], paired_iou(found[rows], last)
 
 

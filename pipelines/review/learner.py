@@ -26,6 +26,7 @@ from ..products.drawn import Drawn, DrawnShard
 from ..products.fold_models import fold_models
 from ..products.models import FitTask, denied_tasks, load_detectors, trained_tasks
 from ..run.dataset import Labels, label_vector
+from ..stages.data_checks.ground import even_pictures
 from ..verdicts.counting import denial
 from ..verdicts.reviewed import ReviewedClass, mended_labels
 from ..verdicts.verdict import Verdict
@@ -93,7 +94,8 @@ class Learner:
             del tasks[name]
         detectors = {one.class_name: one for one in load_detectors(stored, "learning", list(tasks.values()))}
         folds = {name: fold_models(run, settings, task, detectors[name], "learning") for name, task in tasks.items()}
-        pictures = LoadedPictures.of(workspace, settings, shards)
+        read = even_pictures(settings, stored.training_pictures, shards)
+        pictures = LoadedPictures.of(workspace, settings, shards, read)
         known = {name: task.reviews.known for name, task in tasks.items()}
         drawn_shard = DrawnShard(workspace, settings, shards, stored.training_pictures, open_extractor)
         models = pictures.models(list(tasks.values()), detectors, folds)
@@ -138,9 +140,8 @@ class Learner:
         boxes: dict[str, Float64] = {}
         for number, chain in enumerate(others, start=1):
             own = np.flatnonzero(positive & (self.models[task.name].fold == number))
-            found, _ = best_boxes(
-                pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect, refined.priors[number]
-            )
+            given = pictures.bags, pictures.boxes, chain.weights, own, self.stored.settings.detect
+            found, _ = best_boxes(*given, refined.priors[number], pictures.pixels)
             boxes.update(zip((pictures.ids[row] for row in own), found, strict=True))
         detector = Detector(
             task.name, whole.weights, whole.trained.intercept, pictures.scale, {"result": refined.result}

@@ -1,8 +1,9 @@
 """Pictures and their windows by the settings of a run."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from lapsvm.arrays import Array
@@ -42,6 +43,39 @@ def run_pixels(record: ImageRecord, expected: str) -> Pixels:
     if pixel_hash(pixels) != expected:
         raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
     return pixels
+
+
+@dataclass(frozen=True)
+class RunPictures:
+    """Reads pictures of a run, and remembers those that cannot be used.
+
+    Attributes
+    ----------
+    records : mapping of picture to ImageRecord
+    hashes : mapping of picture to str
+        The hashes of their pixels.
+    lost : dict of picture to str
+        Why a picture cannot be used.
+    """
+
+    records: Mapping[str, ImageRecord]
+    hashes: Mapping[str, str]
+    lost: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, name: str) -> Pixels | None:
+        """Return the pixels of a picture. None if they cannot be used."""
+        try:
+            return run_pixels(self.records[name], self.hashes[name])
+        except UnusableError as error:
+            self.lost[name] = str(error)
+            return None
+
+    def report(self, stage: str, say: Callable[[str], None]) -> None:
+        """Say whose boxes take no extent of what stands out."""
+        if self.lost:
+            name, reason = next(iter(self.lost.items()))
+            such = f"{len(self.lost)} pictures, such as {name} ({reason.rstrip('.')})"
+            say(f"{stage}: boxes keep the extent of windows in {such}")
 
 
 def resized_pictures(records: Iterable[ImageRecord], sizes: Mapping[str, tuple[int, int]]) -> list[str]:

@@ -23,6 +23,7 @@ from ..products.detections import (
 from ..products.models import load_detectors, stored_detector
 from ..products.shards import finished_shards
 from ..run.folder import RunFolder, Timing, measured
+from ..shards.windows import RunPictures
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,10 @@ def _detect_set(
 
     with measured() as timing:
         settings, classes = context.settings.detect, {one.class_name: one.prior for one in detectors}
-        found = detect_set(shards, classes, score, settings, set_name, context.reporter, context.threads)
+        records = {record.id: record for record in context.data.records[set_name]}
+        pictures = RunPictures(records, dict(zip(shards.image_ids, shards.pixel_hashes, strict=True)))
+        found = detect_set(shards, classes, score, settings, set_name, context.workspace, pictures)
+        pictures.report("detect", context.reporter.say)
         files = write_temporary_results(context.run, set_name, found)
     timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
     return SetResults(files, stamp, timing)

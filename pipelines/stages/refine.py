@@ -30,6 +30,7 @@ from ..products.models import (
 from ..products.product import unmet
 from ..products.projection import projection_of
 from ..products.shards import finished_shards
+from .data_checks.ground import even_pictures
 
 
 def run(context: RunContext) -> None:
@@ -78,7 +79,8 @@ def _refine(
     folds = {
         task.name: fold_models(context.run, context.settings, task, detectors[task.name], "refine") for task in tasks
     }
-    loaded = LoadedPictures.of(context.workspace, context.settings, shards, [task.y for task in to_do])
+    read = even_pictures(context.settings, context.stored.training_pictures, shards)
+    loaded = LoadedPictures.of(context.workspace, context.settings, shards, read, [task.y for task in to_do])
     pictures = loaded.pictures
     projection = projection_of(context.run, shards)
     _move_trained(context, to_do, moves)  # everything is checked; from here on files change
@@ -91,7 +93,7 @@ def _refine(
     )
     if sentence := refinement.starts.sentence(task.name for task in to_do):
         context.reporter.say(sentence)
-    scored = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids)
+    scored = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids, pictures.pixels)
     with refinement.fit_all(to_do) as found:
         for task, refined in found:
             write_history(context.run, refined.history, context.reporter.say, role="round")
@@ -99,6 +101,8 @@ def _refine(
             pairs = zip((chain.weights for chain in refined.chains), refined.priors, strict=True)
             boxed, fold = [BoxModel(*pair) for pair in pairs], folds[task.name].fold
             calibrated(context.workspace, context.settings, task, detector, scored, fold, boxed).save(task.path)
+    if read is not None:
+        read.report("refine", context.reporter.say)
 
 
 def _detector(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lapsvm.detection import Detector, detect_windows
+from lapsvm.detection.groups import WindowPrior
 from lapsvm.detection.sizes import COUNTED, ENOUGH, FARTHEST, LEAST, WIDE, SizePrior
 from lapsvm.settings import DetectSettings
 
@@ -68,4 +69,4 @@ def test_a_model_keeps_its_prior_and_detection_uses_it(tmp_path):
     assert stored == of
     scores, settings = np.array([1.0, 0.9, 0.9, 1.1, 1.0]), DetectSettings(score_smoothing=0.0, box_voting=0.0)
     assert detect_windows(scores, WINDOWS, settings)[0][0].tolist() == WINDOWS[3].tolist()
-    assert detect_windows(scores, WINDOWS, settings, stored)[0][0].tolist() == WINDOWS[1].tolist()
+    assert detect_windows(scores, WINDOWS, settings, WindowPrior(stored, False))[0][0].tolist() == WINDOWS[1].tolist()

@@ -72,7 +72,7 @@ def compare_picture(
                 f"differ by {difference:.2g}; the file is not written."
             )
     rules = zip(scored.scores.T, predictor.detection, predictor.detectors, strict=True)
-    predicted = [detect_windows(of_class, scored.boxes, rule, one.prior) for of_class, rule, one in rules]
+    predicted = [detect_windows(of_class, scored.boxes, rule, one.prior, pixels) for of_class, rule, one in rules]
     decision, names = scored.decision(), [one.class_name for one in predictor.detectors]
     decisions = None if decision is None else (decision_number(decision, names), detector.decision(pixels))
     return Compared(record, predicted, detector.detect(pixels), difference, decisions)

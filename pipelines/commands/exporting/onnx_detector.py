@@ -41,6 +41,7 @@ LACKING = (
 GROUPED = (
     "groups: in the file boxes around several things do not lose to the boxes of the things, as they do in predict"
 )
+FITTED = "extent: in the file boxes do not take the extent of what stands out of even ground, as they do in predict"
 PROMISED = "the promised share of false alarms is that of predict: of its windows, and of the network in float32"
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 
@@ -71,8 +72,11 @@ def export_detector(options: Mapping[str, Any]) -> Outcome:
     inputs = options["inputs"] or INPUTS[0]
     if predictor.windows.method == "small":
         reporter.say(LACKING)
-    if any(one.prior is not None and one.prior.are_many for one in predictor.detectors):
+    priors = [prior for prior in (detector.prior for detector in predictor.detectors) if prior is not None]
+    if any(prior.are_many for prior in priors):
         reporter.say(GROUPED)
+    if any(prior.takes_extent for prior in priors):
+        reporter.say(FITTED)
     if predictor.shown.alarm is not None:
         reporter.say(f"decision: {_decides(predictor)}; {PROMISED}; lapsvm threshold --onnx chooses the file's own")
     content = detector_file(*parts, inputs)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from lapsvm.arrays import Float64
-from lapsvm.detection.detector import SIZES, THINGS
+from lapsvm.detection.detector import EXTENT, SIZES, THINGS
 from lapsvm.detection.groups import WindowPrior
 from lapsvm.latent import refine
 from lapsvm.latent.refinement import OverlapLimits
@@ -20,6 +20,7 @@ from ..fit import Constants, FitRequest, problem
 from ..history import history_rows
 from .chains import Chain, Choose, TrainedModels, initial_chains, with_new_windows
 from .choice import choose_windows, count_unmoved, prior_share
+from .extent import with_extent
 from .pictures import StoredPictures
 from .prior import share_text
 from .side_by_side import ClassTrainings, Update
@@ -42,7 +43,8 @@ class Refined(NamedTuple):
     result : dict
         For the model's provenance: "C"; "boxes_stayed" and "boxes_moved"; "reviewed", the number of pictures that
         teach; "sizes", the numbers of its `SizePrior`; "things", their mean number in a picture if it shows several;
-        "objectness", see `prior_share`; "starts_like".
+        "extent", the share of boxes that find a part, if they take its extent; "objectness", see `prior_share`;
+        "starts_like".
     notes : list of str
         Sentences for the user.
     priors : list of WindowPrior or None
@@ -199,7 +201,13 @@ class ClassRefinement:
             notes.append(
                 f"refine: {self.trainings.name}: learned from {result[THINGS]:.1f} things of a picture on average."
             )
-        return Refined(final, history, result, notes, [WindowPrior.of(known, are_many) for known in sizes])
+        priors = [WindowPrior.of(known, are_many) for known in sizes]
+        priors, share = with_extent(self.pictures, self.models.fold, final, priors, self.settings.detect)
+        if share is not None:
+            result[EXTENT] = share
+            how = f"what stands out of the even ground, as {share:.0%} of held-out boxes find such a part"
+            notes.append(f"refine: {self.trainings.name}: boxes take the extent of {how}.")
+        return Refined(final, history, result, notes, priors)
 
     def _counted(self, by_labels: Chain) -> dict[str, float]:
         """Return the number of things that a chain has learned from, {} if it is one of each picture."""

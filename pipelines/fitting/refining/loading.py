@@ -18,6 +18,7 @@ from ...products.models import FitTask
 from ...run.dataset import Labels
 from ...settings.settings import ObjectnessSettings, Settings
 from ...shards.objectness import is_used
+from ...shards.windows import RunPictures
 from ..training_bags import ContextPairs, stored_bags, window_objectness_of
 from .chains import TrainedModels
 from .drawn_boxes import wanted_windows
@@ -48,10 +49,14 @@ class LoadedPictures:
     at_once: int
 
     @classmethod
-    def of(cls, workspace: Workspace, settings: Settings, shards: ShardSet, labels: Sequence[Labels] = ()) -> Self:
+    def of(
+        cls, workspace: Workspace, settings: Settings, shards: ShardSet, read: RunPictures | None,
+        labels: Sequence[Labels] = (),
+    ) -> Self:  # fmt: skip
         """Read the windows of a run's shards, within the memory of the workspace.
 
-        `labels` has those (n_bags,) of each class that may be refined beside others.
+        `read` reads its pictures where the ground is even; `labels` has those (n_bags,) of each class that may be
+        refined beside others.
         """
         memory, copy_bytes, at_once = shared_memory(workspace, settings, shards, labels)
         limited = workspace if memory is None else replace(workspace, memory=memory)
@@ -59,7 +64,8 @@ class LoadedPictures:
         pairs = ContextPairs.of(shards.provenance, settings.features.contrast)
         boxes, sizes = zip(*((shard.boxes, shard.sizes) for shard in shards), strict=True)
         prior = _prior(settings.objectness, shards)
-        pictures = StoredPictures(bags, np.concatenate(boxes), scale, shards.image_ids, pairs.inside, prior=prior)
+        known = np.concatenate(boxes), scale, shards.image_ids, pairs.inside
+        pictures = StoredPictures(bags, *known, prior=prior, read=read)
         return cls(shards, pictures, np.concatenate(sizes), copy_bytes, at_once)
 
     def drawn(self, shard: DrawnShard, known: Iterable[Mapping[int, KnownBoxes]]) -> Drawn:

@@ -1,6 +1,6 @@
 """The training pictures of refinement, and the windows that a round trains on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.bags import Bags, Buffer, top_mask
+from lapsvm.catalog import Pixels
 from lapsvm.latent import KnownBoxes
 
 from .chains import Chain
@@ -45,6 +46,8 @@ class StoredPictures:
         The objectness of the windows.
     copies : Buffer
         The memory of the windows that chains are trained on.
+    read : callable, optional
+        Returns the pixels of a picture by its name, None if it cannot be used. Only where the ground is even.
     """
 
     bags: Bags
@@ -56,6 +59,13 @@ class StoredPictures:
     added: Mapping[int, AddedWindows] = field(default_factory=dict)
     prior: ObjectnessPrior | None = None
     copies: Buffer = field(default_factory=Buffer, repr=False)
+    read: Callable[[str], Pixels | None] | None = None
+
+    @property
+    def pixels(self) -> Callable[[int], Pixels | None] | None:
+        """What returns the pixels of a row's picture. None where the ground is not even."""
+        read = self.read
+        return None if read is None else lambda row: read(self.ids[row])
 
     def windows(self, row: int) -> Array:
         """Return the boxes of a picture's windows."""

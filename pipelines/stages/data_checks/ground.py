@@ -1,6 +1,6 @@
 """How even the ground of pictures is: what is sought there may be small."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -8,7 +8,10 @@ import numpy as np
 from lapsvm.arrays import Array
 from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.errors import ImageError, MissingError
+from lapsvm.features import ShardSet
 
+from ...settings.settings import Settings
+from ...shards.windows import RunPictures
 from .sides import spread
 
 SAMPLE = 33
@@ -21,6 +24,10 @@ EVEN = 20.0
 """Grey levels below which the ground is even, see research/notebook/2026-11-small-things.md."""
 
 
+SMALL = "mixed", "small"
+"""The methods whose windows hold small things."""
+
+
 def ground_of(records: Sequence[ImageRecord]) -> float | None:
     """Return the `unevenness` of some of the pictures. None if none of these can be read whole."""
     pictures = []
@@ -28,6 +35,14 @@ def ground_of(records: Sequence[ImageRecord]) -> float | None:
         with suppress(ImageError, MissingError):
             pictures.append(record.pixels())
     return unevenness(pictures)
+
+
+def even_pictures(settings: Settings, records: Mapping[str, ImageRecord], shards: ShardSet) -> RunPictures | None:
+    """Return the training pictures of a run that seeks small things on even ground. None for other runs."""
+    levels = ground_of(list(records.values())) if settings.windows.method in SMALL else None
+    if levels is None or levels >= EVEN:
+        return None
+    return RunPictures(records, dict(zip(shards.image_ids, shards.pixel_hashes, strict=True)))
 
 
 def unevenness(pictures: Sequence[Pixels]) -> float | None:

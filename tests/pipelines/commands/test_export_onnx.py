@@ -117,19 +117,19 @@ def test_a_warning_of_the_extractor_is_a_sentence(command, of_network, tmp_path,
 
 
 def test_what_the_file_lacks_is_said(command, of_network, tmp_path, monkeypatch):
-    """The windows of method small, and the rule for boxes around several things."""
+    """The windows of method small, the rule for boxes around several things, and the extent of what stands out."""
 
     def of_small_things(*given, **options):
         predictor = opened(*given, **options)
-        several = [
-            replace(one, provenance={**one.provenance, "result": {"things": 3.0}}) for one in predictor.detectors
-        ]
+        result = {"result": {"things": 3.0, "extent": 0.9}}
+        several = [replace(one, provenance={**one.provenance, **result}) for one in predictor.detectors]
         return replace(predictor, windows=replace(predictor.windows, method="small"), detectors=several)
 
     opened = Predictor.open
     monkeypatch.setattr(Predictor, "open", of_small_things)
     words = "export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "detector.onnx", "--no-comparison"
-    assert command(*words).err.startswith(f"{onnx_detector.LACKING}\n{onnx_detector.GROUPED}\n")
+    lacking = onnx_detector.LACKING, onnx_detector.GROUPED, onnx_detector.FITTED
+    assert command(*words).err.splitlines()[:3] == list(lacking)
 
 
 @pytest.mark.parametrize("more", [["--inputs", "all"], ["--precision", "int8"], ["--no-comparison"]])
