@@ -232,8 +232,7 @@ def distances(feature_map: Float32, patches: Float32, excluded: slice | NDArray[
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, len(vectors), CHUNK):
             rows = vectors[first : first + CHUNK]
-            products = rows @ patches.T
-            products *= -2
+            products = (-2 * rows) @ patches.T
             products += squares
             nearest[first : first + CHUNK] = products.min(axis=1) + np.einsum("ij,ij->i", rows, rows)
     check_finite("distances of a normal map", nearest)

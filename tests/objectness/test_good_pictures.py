@@ -8,7 +8,15 @@ import pytest
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import HOG
 from lapsvm.inspection.threshold import choose_threshold
-from lapsvm.objectness.good_pictures import AROUND, GoodPictures, Unlike, distance_of, good_network, parts_of
+from lapsvm.objectness.good_pictures import (
+    AROUND,
+    PROJECTED,
+    GoodPictures,
+    Unlike,
+    distance_of,
+    good_network,
+    parts_of,
+)
 
 from .test_normal import Means, plain, with_spot
 
@@ -38,8 +46,24 @@ def slow_part_distance(memory, part):
         return min(np.linalg.norm(vector - other.astype(float)) for other in others)
 
     channels = len(memory.centre)
-    difference = nearest(part[:channels].astype(float) - memory.centre, memory.differences)
+    np.testing.assert_array_equal(memory.axes, np.eye(2 * channels))  # few dimensions all stay
+    difference = nearest(part[:channels].astype(float) - memory.centre, memory.differences[:, :channels])
     return nearest(part.astype(float), memory.looks) * difference**2
+
+
+def test_of_many_channels_distances_are_projected_and_nearly_the_same():
+    rng = np.random.default_rng(0)
+    pictures = [rng.normal(size=(6, 8, 160)).astype(np.float32) for _ in range(10)]
+    memory = GoodPictures.fit(NETWORK, pictures, range(10), limit=200)
+    assert memory.looks.shape == memory.differences.shape == (200, PROJECTED)
+    apart = rng.normal(size=(400, 160))
+    for axes, vectors in ((memory.axes, apart), (memory.axes[:80], apart[:, :80])):
+        ratios = np.linalg.norm(vectors @ axes, axis=1) / np.linalg.norm(vectors, axis=1)
+        assert ratios.mean() == pytest.approx(1, abs=0.03)
+        assert ratios.std() == pytest.approx(1 / np.sqrt(2 * PROJECTED), rel=0.2)
+    seen = rng.normal(size=(6, 8, 160)).astype(np.float32)
+    np.testing.assert_allclose(memory.map(seen) / memory.map(seen).mean(), 1, atol=0.5)
+    assert memory.map(pictures[0]).min() < 0.1 * memory.map(seen).min()
 
 
 def test_a_distance_is_that_of_two_directions(memory):
@@ -98,9 +122,10 @@ def test_a_file_keeps_it(memory, tmp_path):
     np.testing.assert_array_equal(stored.map(GOOD[0]), memory.map(GOOD[0]))
     with pytest.raises(SettingsError, match=r"was fitted with .*sides"):
         GoodPictures.load(path, Means(sides=(8,)))
-    replace(memory, looks=memory.looks[1:]).save(path)
-    with pytest.raises(ModelFileError, match="its arrays must fit each other"):
-        GoodPictures.load(path, NETWORK)
+    for damaged in ({"looks": memory.looks[1:]}, {"looks": np.float16(1)}, {"axes": memory.axes[1:]}):
+        replace(memory, **damaged).save(path)
+        with pytest.raises(ModelFileError, match="its arrays must fit each other"):
+            GoodPictures.load(path, NETWORK)
     replace(memory, centre=np.full_like(memory.centre, np.nan)).save(path)
     with pytest.raises(ModelFileError, match="must be finite"):
         GoodPictures.load(path, NETWORK)

@@ -88,8 +88,10 @@ def distance_to_good(graph: Graph, good: GoodPictures, feature_map: Tensor) -> t
     means = _averaged(feature_map)
     deviations = (_averaged(feature_map * feature_map) - means * means).maximum(0.0).sqrt()
     means, deviations = (_rows(values, len(good.centre)) for values in (means, deviations))
-    looks = _nearest(_unit(graph.join([means, deviations], 1)), good.looks)
-    differences = _nearest(_unit(means - graph.constant(good.centre)), good.differences)
+    axes = graph.constant(good.axes)
+    looks = _nearest(_unit(graph.join([means, deviations], 1)) @ axes, good.looks)
+    centred = _unit(means - graph.constant(good.centre))
+    differences = _nearest(centred @ axes.slice(0, len(good.centre), 0), good.differences)
     values = looks * differences * differences
     count = (values.size(0).cast(np.float64) * TOP).floor().maximum(1.0)
     top, _ = graph.ops("TopK", (np.float32, np.int64), values, count.cast(np.int64).reshape(1), axis=0)

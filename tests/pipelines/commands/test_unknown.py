@@ -218,7 +218,7 @@ def test_without_its_memory_nothing_is_unknown_and_a_line_says_so(run, product, 
         path.unlink()
     else:
         memory = Predictor.open(run).good
-        type(memory)(memory.network, memory.looks[1:], memory.differences[1:], memory.centre).save(path)
+        replace(memory, looks=memory.looks[1:], differences=memory.differences[1:]).save(path)
     found = command("predict", "--model", run, product / "new/ramp")
     assert {entry["verdict"] for entry in json.loads(found.out)} <= {"ok", "spot"}
     assert "finds nothing unknown, as" in " ".join(found.err.split())
