@@ -142,9 +142,15 @@ def _client(distributed: Any, address: str, timeout: float) -> Any:
 class Call(Generic[T]):
     """A call that a worker executes."""
 
-    def __init__(self, cluster: "Cluster", future: Any):
-        self._cluster, self._future, self._done = cluster, future, Event()
-        future.add_done_callback(lambda _: self._done.set())
+    def __init__(self, cluster: "Cluster", submit: Callable[[str | None], Any], worker: str | None):
+        self._cluster, self._submit = cluster, submit
+        self._begin(worker)
+
+    def _begin(self, worker: str | None) -> None:
+        done = Event()
+        self._worker, self._done = worker, done
+        self._future = self._submit(worker)
+        self._future.add_done_callback(lambda _: done.set())
 
     def result(self) -> T:
         """Wait for the call; return its result or raise its exception.
@@ -155,7 +161,9 @@ class Call(Generic[T]):
             If the call loses every worker that executes it, no worker is left, or the scheduler is lost.
         """
         while not self._done.wait(_POLL_SECONDS):
-            self._cluster.wait_for_workers()
+            if self._worker not in {None, *self._cluster.wait_for_workers()}:
+                self.cancel()  # Dask never resumes it if that worker was the only one
+                self._begin(None)
         result: T = self._cluster._received(self._future)
         return result
 
@@ -211,12 +219,16 @@ class Cluster:
         The function belongs to a module that workers can import. A call whose worker is lost runs again on another.
         """
         content = pickle.dumps((function, arguments), protocol=5)
+        name = getattr(function, "__name__", "call")
+        return Call(self, lambda pinned: self._submitted(name, content, pinned), worker)
+
+    def _submitted(self, name: str, content: bytes, worker: str | None) -> Any:
         with self._lock:
             self.sent += len(content)
-            key = f"{getattr(function, '__name__', 'call')}-{id(self):x}-{next(self._numbers)}"
+            key = f"{name}-{id(self):x}-{next(self._numbers)}"
         pinned: dict[str, Any] = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         try:
-            return Call(self, self._client.submit(_execute, content, key=key, pure=False, **pinned))
+            return self._client.submit(_execute, content, key=key, pure=False, **pinned)
         except (OSError, RuntimeError):
             raise self._lost() from None
 

@@ -316,6 +316,16 @@ def test_workers_that_all_go_and_a_scheduler_that_goes(tmp_path, monkeypatch):
             bags.best(np.ones(21))
 
 
+def test_a_call_to_the_only_worker_is_made_by_the_next_one():
+    with open_cluster("dask", 1) as own:
+        (worker,) = own.workers()
+        pid = own.submit(os.getpid, worker=worker).result()
+        os.kill(pid, signal.SIGSTOP)
+        call = own.submit(os.getpid, worker=worker)
+        os.kill(pid, signal.SIGKILL)
+        assert call.result() != pid
+
+
 def test_work_that_kills_its_workers_is_given_up(monkeypatch):
     with (
         open_cluster("dask", 1) as own,
