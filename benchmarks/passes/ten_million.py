@@ -108,10 +108,10 @@ def main(
     windows: int = 10_000_000,
     memory: Annotated[str | None, Given(help="The budget of the second row.")] = None,
     part: Annotated[bool, Given("--part", help="Train once, and print JSON.")] = False,
-    quick: Annotated[bool, Given("--quick", help="20 pictures.")] = False,
+    quick: Annotated[bool, Given("--quick", help="10 pictures.")] = False,
 ) -> None:
     """Train over a store on disk."""
-    n_pictures = 20 if quick else windows // PER_PICTURE
+    n_pictures = 10 if quick else windows // PER_PICTURE
     with tempfile.TemporaryDirectory() as temporary:
         place = folder or Path(temporary)
         if part:

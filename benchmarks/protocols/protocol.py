@@ -59,7 +59,7 @@ PROTOCOL = (
            default=False),
 )  # fmt: skip
 QUICK = {
-    "data": "voc", "classes": "six,three", "windows": "grid", "max_windows": 8, "shards_from": None,
+    "data": "voc", "classes": "six,three", "windows": "grid", "max_windows": 4, "shards_from": None,
     "objectness": "none", "rank_C": "10", "hinge_C": "0.1", "hinge_J": "1", "fold_count": 2, "draws": 20, "seeds": 1,
 }  # fmt: skip
 LEFT_OUT = ("recipe", "proposals", "executor", "device", "redo")  # of the options of `extract`
