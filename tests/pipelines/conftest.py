@@ -10,9 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
-from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.products.detections import stamp_with_results
 from PIL import Image
+
+from lapsvm import catalog
+
+from .calls import done, main, status_of
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
 TRAINING = ["--C", "1,10", "--folds", "2"]
@@ -87,9 +90,17 @@ def _comparable(path: Path) -> bytes:
 def finished(digits, tmp_path_factory) -> Path:
     """A finished run on the digits; not to be changed."""
     out = tmp_path_factory.mktemp("runs") / "RUN"
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *FAST])
-    assert exit_.value.code == 0
+    done("run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *FAST)
+    return out
+
+
+@pytest.fixture(scope="session")
+def refined(finished, tmp_path_factory) -> Path:
+    """The finished run with a round of refinement; not to be changed."""
+    out = shutil.copytree(finished, tmp_path_factory.mktemp("refined") / "RUN")
+    done("refine", "--out", out, "--refine", "1", "--set=refine.C=10", "--quiet")
+    for verb in ("detect", "evaluate", "report"):
+        done(verb, "--out", out, "--quiet")
     return out
 
 
@@ -122,9 +133,7 @@ def write_product(root: Path, folder: str, number: int) -> None:
 def inspected(product, tmp_path_factory) -> Path:
     """A finished run on the product; not to be changed."""
     out = tmp_path_factory.mktemp("runs") / "INSPECTED"
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "mvtec", "--root", str(product), "--out", str(out), "--quiet", *HOG, *OF_PRODUCT])
-    assert exit_.value.code == 0
+    done("run", "--data", "mvtec", "--root", product, "--out", out, "--quiet", *HOG, *OF_PRODUCT)
     return out
 
 
@@ -132,6 +141,32 @@ def inspected(product, tmp_path_factory) -> Path:
 def run_copy(finished, tmp_path) -> Path:
     """A finished run that a test may change."""
     return Path(shutil.copytree(finished, tmp_path / "RUN"))
+
+
+@pytest.fixture
+def inspected_copy(inspected, tmp_path) -> Path:
+    """A finished run on the product that a test may change."""
+    return Path(shutil.copytree(inspected, tmp_path / "INSPECTED"))
+
+
+@pytest.fixture
+def entry_point(monkeypatch):
+    """Return a function that lets a group have an entry point of these tests, and no other."""
+
+    def install(of, name, load):
+        found, others = [Point(name, load)], catalog.entry_points
+        monkeypatch.setattr(catalog, "entry_points", lambda group: found if group == of else others(group=group))
+
+    return install
+
+
+class Point:
+    """An entry point, which is told apart by what it is."""
+
+    dist = SimpleNamespace(name="numpy")
+
+    def __init__(self, name, load) -> None:
+        self.name, self.load = name, load
 
 
 @pytest.fixture
@@ -152,10 +187,9 @@ def command(capsys):
 
     def call(*arguments: object) -> SimpleNamespace:
         capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main([str(argument) for argument in arguments])
+        status = status_of(main, *arguments)
         said = capsys.readouterr()
-        return SimpleNamespace(status=exit_.value.code, out=said.out, err=said.err)
+        return SimpleNamespace(status=status, out=said.out, err=said.err)
 
     return call
 

@@ -7,7 +7,6 @@ from xml.parsers import expat
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.verbs import main
 from PIL import Image
 from scipy import stats
 from sklearn.metrics import average_precision_score
@@ -19,6 +18,8 @@ from lapsvm.evaluation import draw_pictures, holm, read_results
 from lapsvm.features import open_shards
 from lapsvm.latent import LatentProblem, RankRisk, fit_many
 
+from ..calls import done
+
 CLASSES = ["six", "three"]
 
 
@@ -28,9 +29,7 @@ def other(finished, digits, tmp_path_factory):
     out = tmp_path_factory.mktemp("other") / "SVM"
     arguments = ["run", "--data", "voc", "--root", digits, "--out", out, "--shards-from", finished, "--quiet"]
     arguments += ["--windows", "grid", "--max-windows", "60", "--classes", "six,three", "--extractor", "hog"]
-    with pytest.raises(SystemExit) as exit_:
-        main([str(one) for one in [*arguments, "--learner", "latent_svm", "--C", "0.01", "--J", "5"]])
-    assert exit_.value.code == 0
+    done(*arguments, "--learner", "latent_svm", "--C", "0.01", "--J", "5")
     return out
 
 
@@ -39,9 +38,7 @@ def compared(finished, other, tmp_path_factory):
     """Return the folder of a comparison of both, folds included."""
     out = tmp_path_factory.mktemp("compared")
     line = ["compare", "--out", out, finished, other, "--draws", 300, "--seed", 5, "--folds", 3, "--seeds", 2]
-    with pytest.raises(SystemExit) as exit_:
-        main([str(one) for one in [*line, "--quiet"]])
-    assert exit_.value.code == 0
+    done(*line, "--quiet")
     return out
 
 

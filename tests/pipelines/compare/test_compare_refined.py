@@ -1,13 +1,16 @@
 """Refined runs in comparisons: figures are of the refined models, folds train as the runs' training did."""
 
+import io
 import json
 import shutil
+from contextlib import redirect_stdout
 
 import pytest
-from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.detection import Detector
+
+from ..calls import done
 
 LEARNERS = {
     "AP": ["--C", "1,10", "--folds", "2"],
@@ -23,18 +26,17 @@ def runs(request, finished, digits, fast_extraction, tmp_path_factory):
     made = folder / request.param, folder / "REFINED"
     for out, more in zip(made, ([], REFINEMENT), strict=True):
         line = ["run", "--data", "voc", "--root", digits, "--out", out, "--shards-from", finished, "--quiet"]
-        with pytest.raises(SystemExit) as exit_:
-            main([str(one) for one in [*line, *fast_extraction, *LEARNERS[request.param], *more]])
-        assert exit_.value.code == 0
+        done(*line, *fast_extraction, *LEARNERS[request.param], *more)
     return made
 
 
-@pytest.fixture
-def compared(runs, tmp_path, command):
-    """The comparison of both, folds included."""
-    said = command("compare", "--out", tmp_path / "C", *runs, "--folds", 2, "--draws", 50)
-    assert said.status == 0, said.err
-    return json.loads((tmp_path / "C" / "comparison.json").read_text()), said, tmp_path / "C" / "comparison.md"
+@pytest.fixture(scope="module")
+def compared(runs, tmp_path_factory):
+    """Return the comparison of both, folds included, and what was printed."""
+    out, said = tmp_path_factory.mktemp("compared") / "C", io.StringIO()
+    with redirect_stdout(said):
+        done("compare", "--out", out, *runs, "--folds", 2, "--draws", 50)
+    return json.loads((out / "comparison.json").read_text()), said.getvalue(), out / "comparison.md"
 
 
 def test_the_refined_models_are_others(runs):
@@ -65,7 +67,7 @@ def test_a_comparison_says_which_run_is_refined_and_what_folds_leave_out(compare
     assert "refinement" not in table["runs"][0]
     assert table["runs"][1]["refinement"] == "1 round(s) of refinement"
     assert table["folds"]["without_refinement"] == ["REFINED"]
-    for text in (said.out, page.read_text()):
+    for text in (said, page.read_text()):
         assert "REFINED without refinement" in " ".join(text.split())
 
 

@@ -7,17 +7,12 @@ import sys
 import numpy as np
 import pytest
 from lapsvm.pipelines.settings import recipes
-from lapsvm.pipelines.settings.recipes import (
-    BEST,
-    NO_PACKAGE,
-    PLAIN,
-    WITHOUT_NETWORK,
-    WITHOUT_SALIENCY,
-    resolved,
-)
+from lapsvm.pipelines.settings.recipes import BEST, NO_PACKAGE, PLAIN, WITHOUT_NETWORK, WITHOUT_SALIENCY, resolved
 from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.features.extractors.efficientnet import photos_installed
+
+from ..calls import done
 
 NETWORK = "efficientnet_lite0"
 
@@ -171,16 +166,12 @@ def test_the_demo_keeps_its_own_settings(photos):
 @pytest.fixture(scope="module")
 def photo_run(digits, tmp_path_factory):
     """A run on the network, whose extractor and recipe are the default ones but for what makes it fast."""
-    from lapsvm.pipelines.commands.verbs import main
-
     if not photos_installed():
         pytest.skip("the extra photos is not installed")
     out = tmp_path_factory.mktemp("photos") / "RUN"
     fast = ["--windows", "grid", "--max-windows", "30", "--classes", "six", "--sizes", "96,128", "--pca", "20"]
     fast += ["--C", "1", "--refine", "0", "--set=detect.box_voting=0", "--set=detect.demotion=0", "--quiet"]
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast])
-    assert exit_.value.code == 0
+    done("run", "--data", "voc", "--root", digits, "--out", out, *fast)
     return out
 
 
