@@ -88,7 +88,7 @@ def test_a_call_that_fails_anywhere_in_a_run_is_a_line_and_the_run_continues(
     numbers = sorted(failing.sites.values())
     assert len(numbers) > 20
     for count, code in zip(
-        numbers if EVERY else numbers[3::12], [errno.ENOSPC, errno.EIO] * len(numbers), strict=False
+        numbers if EVERY else numbers[3::20], [errno.ENOSPC, errno.EIO] * len(numbers), strict=False
     ):
         out = tmp_path / f"run {count}"
         failing.after(count, code)

@@ -2,19 +2,17 @@
 
 import json
 import re
-import shutil
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from lapsvm.pipelines.figures.maps.objectness_maps import ObjectnessMaps
 from lapsvm.pipelines.products.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 
-from lapsvm import catalog
 from lapsvm.catalog import ImageRecord
+from lapsvm.detection import Detector
+from lapsvm.detection.detector import provenance_value
 from lapsvm.evaluation.measures import Shown, shown_in
 
 
@@ -24,11 +22,6 @@ def page_of(run):
 
 def words(source):
     return " ".join(re.sub(r"<style>.*</style>|<[^>]*>", " ", source, flags=re.DOTALL).split())
-
-
-@pytest.fixture
-def inspected_copy(inspected, tmp_path):
-    return shutil.copytree(inspected, tmp_path / "INSPECTED")
 
 
 def test_the_figures_of_evaluation_stand_on_the_page(inspected):
@@ -115,14 +108,11 @@ class Brightest:
         return pixels.max(axis=2) / np.float32(255)
 
 
-def test_maps_of_what_stands_out_are_shown_where_they_were_used(digits, tmp_path, fast, command, monkeypatch):
-    source = Brightest()
-    point = SimpleNamespace(name="brightest", load=lambda: lambda: source)
-    others = catalog.entry_points
-    monkeypatch.setattr(
-        catalog, "entry_points", lambda group: [point] if group == "lapsvm.objectness" else others(group=group)
-    )
-    run = tmp_path / "RUN"
+def test_what_stands_out_is_shown_where_it_was_used_and_the_page_says_whether_it_helped(
+    digits, tmp_path, fast, command, entry_point
+):
+    source, run = Brightest(), tmp_path / "RUN"
+    entry_point("lapsvm.objectness", "brightest", lambda: lambda: source)
     more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
     result = command("run", "--data", "voc", "--root", digits, "--out", run, *fast, *more)
     assert result.status == 0, result.err
@@ -131,6 +121,11 @@ def test_maps_of_what_stands_out_are_shown_where_they_were_used(digits, tmp_path
     assert six.count('class="standing"') > 0
     assert "standing" not in three
     assert 0 < source.maps <= six.count('class="standing"')  # a picture's map is computed once
+    text, model = words(page_of(run)), Detector.load(run / "models" / "six.safetensors")
+    standing = provenance_value(model, "result", "objectness", "stands_out")
+    assert f"Boxes of six end where something stands out, as the settings say (objectness {standing:.2f})." in text
+    assert "What stands out is not used: the settings name other classes." in text
+    assert text.count("What stands out is marked by a source of your own, brightest.") == 1
 
 
 def test_the_source_is_opened_for_the_first_map_and_asked_once_a_picture_by_any_number_of_threads(tmp_path):

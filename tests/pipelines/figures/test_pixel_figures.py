@@ -19,12 +19,6 @@ from lapsvm.evaluation.measures import Pictures
 MEASURES = ("pixel_auroc", "pro", "map_pointing")
 
 
-@pytest.fixture
-def inspected_copy(inspected, tmp_path):
-    """A finished run on the product that a test may change."""
-    return shutil.copytree(inspected, tmp_path / "INSPECTED")
-
-
 def entry_of(run, set_name="test"):
     return json.loads((run / "evaluation.json").read_text())["sets"][set_name]
 

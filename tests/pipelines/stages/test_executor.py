@@ -25,21 +25,6 @@ def cluster():
 
 
 @pytest.mark.slow
-def test_a_run_by_other_processes_makes_the_same_bytes(digits, finished, tmp_path, command, made, fast):
-    out = tmp_path / "RUN"
-    executor = ["--executor", "dask", "--jobs", "2"]
-    result = command("run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *executor, *fast)
-    assert result.status == 0, result.err
-    assert made(out) == made(finished)
-    timings = json.loads((out / "timings.json").read_text())
-    assert (
-        timings["extract trainval"]["windows"]
-        == json.loads((finished / "timings.json").read_text())["extract trainval"]["windows"]
-    )
-    assert timings["train"]["bytes_received"] > 0
-
-
-@pytest.mark.slow
 def test_projection_and_refinement_by_other_processes_make_the_same_bytes(
     cluster, digits, tmp_path, command, made, fast
 ):
@@ -49,22 +34,10 @@ def test_projection_and_refinement_by_other_processes_make_the_same_bytes(
         result = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / out, "--quiet", *more)
         assert result.status == 0, result.err
     assert made(tmp_path / "there") == made(tmp_path / "here")
+    here, there = (json.loads((tmp_path / out / "timings.json").read_text()) for out in executor)
+    assert there["extract trainval"]["windows"] == here["extract trainval"]["windows"]
+    assert there["train"]["bytes_received"] > 0
     assert cluster.workers()
-
-
-@pytest.mark.slow
-def test_extraction_survives_a_worker_that_is_killed(
-    cluster, digits, finished, tmp_path, command, made, fast_extraction
-):
-    pid = cluster.submit(os.getpid, worker=next(iter(cluster.workers()))).result()
-    os.kill(pid, signal.SIGSTOP)
-    killer = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(4); os.kill({pid}, 9)"])
-    out = tmp_path / "RUN"
-    arguments = ["extract", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast_extraction]
-    result = command(*arguments, "--executor", f"dask:{cluster.address}")
-    assert killer.wait() == 0
-    assert result.status == 0, result.err
-    assert made(out, "shards/*/*") == made(finished, "shards/*/*")
 
 
 class Processes:
@@ -118,8 +91,9 @@ def test_a_run_whose_workers_are_killed_again_and_again_makes_the_same_bytes(
         if not (out / "run.toml").exists():  # the first worker is awaited for ten seconds alone
             time.sleep(0.05)
             continue
-        processes.replace_worker(chance.randrange(2))
-        kills += 1
+        if kills < 3:  # a shard whose workers died four times is given up
+            processes.replace_worker(chance.randrange(2))
+            kills += 1
         time.sleep(chance.uniform(2, 5))
     assert (begun.returncode, begun.communicate()[1]) == (0, "")
     assert kills > 1
@@ -146,7 +120,9 @@ def test_a_run_whose_scheduler_is_killed_says_a_line_and_continues(
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_says_one_line_and_leaves_no_process(digits, finished, tmp_path, made, fast_extraction):
+def test_an_interrupted_run_says_one_line_and_leaves_no_process(
+    digits, finished, tmp_path, command, made, fast_extraction
+):
     out = tmp_path / "RUN"
     arguments = ["extract", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast_extraction]
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments), "--executor", "dask", "--jobs", "2"]
@@ -160,7 +136,7 @@ def test_an_interrupted_run_says_one_line_and_leaves_no_process(digits, finished
         assert (begun.returncode, said.count("\n")) in {(130, 1), (0, 0), (-signal.SIGINT, 0)}, said
         with pytest.raises(ProcessLookupError):
             wait_until_gone(begun.pid)
-    assert subprocess.run(line, check=False).returncode == 0
+    assert command(*arguments).status == 0
     assert made(out, "shards/*/*") == made(finished, "shards/*/*")
 
 
@@ -169,19 +145,6 @@ def wait_until_gone(group):
     for _ in range(100):
         os.killpg(group, 0)
         time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_a_damaged_shard_alone_is_made_again(cluster, run_copy, finished, command, made):
-    path = run_copy / "shards" / "trainval" / "0000001.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:1000])
-    others = [one for one in (run_copy / "shards").glob("*/*") if one != path]
-    before = [one.stat().st_mtime_ns for one in others]
-    result = command("extract", "--out", run_copy, "--quiet", "--executor", f"dask:{cluster.address}")
-    assert result.status == 0, result.err
-    assert made(run_copy, "shards/*/*") == made(finished, "shards/*/*")
-    assert [one.stat().st_mtime_ns for one in others] == before
 
 
 @pytest.mark.slow
@@ -209,8 +172,8 @@ def test_an_executor_that_is_none_is_told_before_any_work(tmp_path, digits, refu
 
 
 @pytest.mark.parametrize("verb", ["train", "tune", "refine"])
-def test_every_verb_that_trains_takes_an_executor(verb, run_copy, refused):
-    assert "got 'spark'" in refused(verb, "--out", run_copy, "--executor", "spark")
+def test_every_verb_that_trains_takes_an_executor(verb, finished, refused):
+    assert "got 'spark'" in refused(verb, "--out", finished, "--executor", "spark")
 
 
 def test_a_scheduler_that_is_not_there_is_told(run_copy, refused, monkeypatch):

@@ -10,6 +10,8 @@ from PIL import Image
 
 from lapsvm.features import open_shards
 
+from ..calls import done
+
 QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "8", "--pca", "12", "--C", "1", "--folds", "2"]
 
 
@@ -23,14 +25,10 @@ def draw(path, seed):
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
     """A finished run on twenty pictures; not to be changed."""
-    from lapsvm.pipelines.commands.verbs import main
-
     folder = tmp_path_factory.mktemp("begun")
     for number in range(20):
         draw(folder / "data" / ("cat", "dog")[number % 2] / f"{number:02}.png", number)
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "folder", "--root", str(folder / "data"), "--out", str(folder / "RUN"), *QUICK])
-    assert exit_.value.code == 0
+    done("run", "--data", "folder", "--root", folder / "data", "--out", folder / "RUN", *QUICK)
     return folder
 
 
@@ -81,15 +79,15 @@ def test_of_a_folder_with_more_pictures_only_the_new_ones_are_seen(folder, comma
     models = made(folder / "RUN", "models/*")
     for number in range(5):
         draw(folder / "data" / "cat" / f"0{number}_new.png", 100 + number)
-    done = rerun(folder, command, out, *(["--shards-from", folder / "RUN"] if out == "OTHER" else []))
-    assert done.status == 0
-    assert "set trainval: 5 pictures are new; the features of the others are kept" in done.err
+    said = rerun(folder, command, out, *(["--shards-from", folder / "RUN"] if out == "OTHER" else []))
+    assert said.status == 0
+    assert "set trainval: 5 pictures are new; the features of the others are kept" in said.err
     assert sorted(extracted) == [f"cat/0{number}_new" for number in range(5)]
     after = files(folder / out)
     assert after.items() >= before.items()
     assert after.keys() - before.keys() == {"0000002.safetensors"}
     assert made(folder / out, "models/*") != models
-    assert ("trained again: cat, dog" in done.err) == (out == "RUN")
+    assert ("trained again: cat, dog" in said.err) == (out == "RUN")
     del extracted[:]
     again = rerun(folder, command, out)
     assert (again.status, extracted, files(folder / out)) == (0, [], after)
@@ -99,9 +97,9 @@ def test_of_a_folder_with_more_pictures_only_the_new_ones_are_seen(folder, comma
 def test_deleted_and_moved_pictures_are_not_seen_again(folder, command, extracted, begun):
     (folder / "data" / "cat" / "00.png").unlink()
     shutil.move(folder / "data" / "cat" / "02.png", folder / "data" / "dog" / "02.png")  # it shows a dog
-    done = rerun(folder, command)
-    assert done.status == 0
-    assert "set trainval: 1 picture is gone, 1 picture is renamed; the features of the others are kept" in done.err
+    said = rerun(folder, command)
+    assert said.status == 0
+    assert "set trainval: 1 picture is gone, 1 picture is renamed; the features of the others are kept" in said.err
     assert extracted == []
     before = features(begun / "RUN")
     before["dog/02"] = before.pop("cat/02")
@@ -141,9 +139,9 @@ def test_classes_whose_labels_have_changed_are_trained_again(tmp_path, command, 
         del extracted[:]
         rows = [f"{name},{changed.get(name, label)}" for name, label in labels]
         (tmp_path / "data" / "labels.csv").write_text("\n".join(["image,label", *rows]))
-        done = command(*line)
-        assert done.status == 0
-    assert "train: pictures, labels or groups have changed; trained again: cat, dog\n" in done.err
+        said = command(*line)
+        assert said.status == 0
+    assert "train: pictures, labels or groups have changed; trained again: cat, dog\n" in said.err
     assert extracted == []
 
 

@@ -18,17 +18,10 @@ WITHOUT_BOXES = {
     "tune a hinge": [
         ["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5", "--folds", "2"]
     ],
-    "refine": [
-        ["train", "--C", "10"],
-        ["refine", "--refine", "2", "--set=refine.candidates=30"],
-    ],
+    "refine": [["train", "--C", "10"], ["refine", "--refine", "2", "--set=refine.candidates=30"]],
 }
 # what may open annotations: evaluation, and the count of imported boxes that are objects
-OPENERS = {
-    "commands/result_files",
-    "annotations/known_boxes",
-    "shards/annotated",
-}
+OPENERS = {"commands/result_files", "annotations/known_boxes", "shards/annotated"}
 
 
 def break_annotations(root):
@@ -47,8 +40,8 @@ def move_boxes(root):
 
 @pytest.fixture(scope="module")
 def roots(digits, tmp_path_factory):
-    """The data, the same with annotations that cannot be read, and with others."""
-    found = [digits]
+    """The data with annotations that cannot be read, and with others that lie."""
+    found = []
     for spoil in (break_annotations, move_boxes):
         found.append(shutil.copytree(digits, tmp_path_factory.mktemp("spoilt") / "data"))
         spoil(found[-1])
@@ -85,8 +78,8 @@ def check_same_bytes(roots, tmp_path, command, made):
                 data = ["--data", "voc", "--root", root] if verb in ("extract", "import") else []
                 result = command(verb, *more, *data, "--out", out)
                 assert result.status == 0, result.err
-        first, *others = (made(run, *SO_FAR) for run in runs)
-        assert all(other == first for other in others)
+        first, other = (made(run, *SO_FAR) for run in runs)
+        assert first == other
         assert any(name.startswith("models") for name in first)
 
     return check
@@ -114,35 +107,29 @@ def test_imported_features_do_not_depend_on_boxes(finished, check_same_bytes, tm
 
 
 def test_broken_annotations_are_told_where_windows_come_from_files(roots, proposals, tmp_path, command):
-    more = ["--data", "voc", "--root", roots[1], "--classes", "six,three", "--proposals", proposals, *EXTRACTION[-2:]]
+    more = ["--data", "voc", "--root", roots[0], "--classes", "six,three", "--proposals", proposals, *EXTRACTION[-2:]]
     result = command("extract", *more, "--out", tmp_path / "RUN")
     assert result.status == 0
     assert "annotations cannot be compared with the windows: annotation" in " ".join(result.err.split())
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("boxes.json", "cannot be read as JSON"), ("boxes/000001.xml", "000001.xml must be XML, got JSON")],
-)
-def test_attached_boxes_are_opened_by_evaluation_alone(name, words, finished, digits, tmp_path, command, refused, made):
-    broken, runs = tmp_path / name, [tmp_path / "RUN0", tmp_path / "RUN1"]
-    boxes = broken if broken.suffix == ".json" else broken.parent
-    broken.parent.mkdir(exist_ok=True)
+def test_attached_boxes_are_opened_by_evaluation_alone(finished, digits, tmp_path, command, refused, made):
+    broken, runs = tmp_path / "boxes.json", [tmp_path / "RUN0", tmp_path / "RUN1"]
     broken.write_text("{ no annotations")
-    for out, more in zip(runs, ([], ["--boxes", boxes]), strict=True):
+    for out, more in zip(runs, ([], ["--boxes", broken]), strict=True):
         data = ["--data", "voc", "--root", digits, "--shards-from", finished, *EXTRACTION, *more]
         for verb, *options in (["extract", *data], ["train", "--C", "10"], ["refine", "--refine", "1"], ["detect"]):
             assert command(verb, *options, "--out", out, "--quiet").status == 0
     assert made(runs[0], *SO_FAR) == made(runs[1], *SO_FAR)
     for verb in ("evaluate", "report"):
         told = refused(verb, "--out", runs[1])
-        assert words in told
+        assert "cannot be read as JSON" in told
         assert "give other --boxes, or '' for none." in told
 
 
 @pytest.mark.parametrize("broken", ["the set's own", "boxes.json", "boxes/000001.xml"])
-def test_boxes_that_evaluation_cannot_read_are_refused_before_the_first_stage(broken, roots, tmp_path, refused):
-    data = ["--data", "voc", "--root", roots[broken == "the set's own"], *EXTRACTION, "--C", "1"]
+def test_boxes_that_evaluation_cannot_read_are_refused_before_the_first_stage(broken, roots, digits, tmp_path, refused):
+    data = ["--data", "voc", "--root", roots[0] if broken == "the set's own" else digits, *EXTRACTION, "--C", "1"]
     if broken != "the set's own":
         path = tmp_path / broken
         path.parent.mkdir(exist_ok=True)
@@ -152,14 +139,10 @@ def test_boxes_that_evaluation_cannot_read_are_refused_before_the_first_stage(br
     assert not (tmp_path / "RUN").exists()
 
 
-def test_a_run_that_has_checked_the_boxes_trains_without_them(roots, tmp_path, command, made):
-    runs = []
-    for root in (roots[0], roots[2]):
-        runs.append(tmp_path / f"RUN{len(runs)}")
-        assert command("run", "--data", "voc", "--root", root, *EXTRACTION, "--C", "1", "--out", runs[-1]).status == 0
-    first, other = (made(run, *SO_FAR) for run in runs)
-    assert first == other
-    assert made(runs[0], "evaluation.json") != made(runs[1], "evaluation.json")
+def test_a_run_that_has_checked_the_boxes_trains_without_them(roots, finished, fast, tmp_path, command, made):
+    assert command("run", "--data", "voc", "--root", roots[1], *fast, "--out", tmp_path / "RUN").status == 0
+    assert made(tmp_path / "RUN", *SO_FAR) == made(finished, *SO_FAR)
+    assert made(tmp_path / "RUN", "evaluation.json") != made(finished, "evaluation.json")
 
 
 def test_only_evaluation_opens_attached_boxes():

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from lapsvm.catalog import open_dataset
 
 MADE = ("shards/*/*", "models/*.safetensors", "detections/*/*.txt", "evaluation.json", "verdicts.jsonl")
 QUICK = ["--extractor", "hog", "--C", "1"]
+TIMES = "10" if os.environ.get("FUZZ_SECONDS") else "4"
+"""Interruptions of a run, half of them in extraction."""
 
 
 @pytest.fixture
@@ -26,82 +27,39 @@ def arguments(fast):
     return lambda root, out, *more: ["run", "--data", "voc", "--root", root, "--out", out, *fast, *more]
 
 
-def test_a_truncated_shard_is_made_again(run_copy, finished, digits, command, arguments, made):
-    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
-    path.write_bytes(path.read_bytes()[:-100])
-    assert command(*arguments(digits, run_copy)).status == 0
-    assert made(run_copy) == made(finished)
+SHARD = "shards/trainval/0000001.safetensors"
 
 
-def test_a_truncated_shard_is_named_by_a_later_stage(run_copy, refused):
-    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
-    path.write_bytes(path.read_bytes()[:-100])
-    assert str(path) in refused("train", "--out", run_copy, "--redo")
+def flipped(content, place):
+    """Return content with one bit changed."""
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 
-def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command, arguments, made):
-    path = run_copy / "models" / "six.safetensors"
-    path.write_bytes(path.read_bytes()[:50])
-    assert command(*arguments(digits, run_copy)).status == 0
-    assert made(run_copy) == made(finished)
+DAMAGES = {
+    "cut": (SHARD, lambda content: content[:-100]),
+    "a feature": (SHARD, lambda content: flipped(content, len(content) - 1)),
+    "the header": (SHARD, lambda content: flipped(content, 9)),
+    "the seed": (SHARD, lambda content: flipped(content, content.index(b'seed\\":') + 7)),
+    "a cut model": ("models/six.safetensors", lambda content: content[:50]),
+}
 
 
-@pytest.mark.parametrize("place", [-1, 9, 700, b'seed\\":'])
-def test_extraction_makes_just_a_shard_with_a_flipped_bit_again(
-    run_copy, finished, digits, command, arguments, made, place
-):
-    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
-    content = bytearray(path.read_bytes())
-    content[place if isinstance(place, int) else content.index(place) + len(place)] ^= 1
-    path.write_bytes(content)
-    times = {one: one.stat().st_mtime_ns for one in run_copy.glob("shards/*/*")}
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_run_makes_just_what_is_damaged_again(run_copy, finished, digits, command, arguments, made, damage):
+    name, change = DAMAGES[damage]
+    path = run_copy / name
+    path.write_bytes(change(path.read_bytes()))
+    times = {one: one.stat().st_mtime_ns for one in (*run_copy.glob("shards/*/*"), *run_copy.glob("models/*"))}
     assert command(*arguments(digits, run_copy)).status == 0
     assert made(run_copy) == made(finished)
     assert [one for one in times if one.stat().st_mtime_ns != times[one]] == [path]
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--max-windows", "50"], "max_windows 60 instead of 50"),
-        (["--set=features.dtype=float32"], "'float16' instead of 'float32'"),
-        (["--C", "3"], "training.C [1.0, 10.0] instead of [3.0]"),
-        (["--loss", "ndcg"], "training.loss 'ap' instead of 'ndcg'"),
-    ],
+    ("set_name", "harm"), [("trainval", lambda path: path.unlink()), ("test", lambda path: path.write_bytes(b"half"))]
 )
-def test_changed_settings_are_refused_and_nothing_is_touched(run_copy, digits, refused, more, words, arguments, made):
-    before = made(run_copy)
-    assert words in refused(*arguments(digits, run_copy, *more))
-    assert made(run_copy) == before
-
-
-def test_redo_trains_again(run_copy, digits, command):
-    assert command("train", "--out", run_copy, "--C", "3", "--redo").status == 0
-    assert command("detect", "--out", run_copy).status == 0
-    assert command("evaluate", "--out", run_copy).status == 0
-
-
-def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, refused, arguments):
-    root, out = shutil.copytree(digits, tmp_path / "data"), tmp_path / "RUN"
-    bad = sorted((root / "JPEGImages").iterdir())[5]
-    bad.write_bytes(bad.read_bytes()[:600])
-    assert str(bad) in refused(*arguments(root, out))
-    assert command(*arguments(root, out, "--skip-bad")).status == 0
-    assert bad.stem in (out / "page" / "index.html").read_text()
-
-
-def _lost(path):
-    path.unlink()
-
-
-def _damaged(path):
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-@pytest.mark.parametrize("harm", [_lost, _damaged])
-@pytest.mark.parametrize("set_name", ["trainval", "test"])
 def test_a_run_with_boxes_and_verdicts_goes_on_without_a_part_of_its_shards(
-    digits, tmp_path, command, arguments, made, harm, set_name
+    digits, tmp_path, command, arguments, made, set_name, harm
 ):
     verdicts, out = tmp_path / "given.jsonl", tmp_path / "RUN"
     picture = next(one.id for one in open_dataset("voc", digits).records("trainval") if one.labels["six"] == 1)
@@ -117,44 +75,18 @@ def test_a_run_with_boxes_and_verdicts_goes_on_without_a_part_of_its_shards(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [("SIGKILL", 1), ("SIGINT", 2)])
-def test_a_run_interrupted_10_times_at_random_moments_ends_with_the_same_bytes(tmp_path, fast, made, name, seed):
-    write_digits(tmp_path / "data", seed=3, n_train=128, n_test=64)
+def test_a_run_interrupted_at_random_moments_ends_with_the_same_bytes(tmp_path, fast, made, name, seed):
+    write_digits(tmp_path / "data", seed=3, n_train=64, n_test=32)
     script = str(Path(__file__).with_name("interrupted_run.py"))
     arguments = ["run", "--data", "voc", "--root", str(tmp_path / "data"), "--quiet", *fast]
     done = subprocess.run(
-        [sys.executable, script, name, "10", str(seed), str(tmp_path), *arguments],
+        [sys.executable, script, name, TIMES, str(seed), str(tmp_path), *arguments],
         check=False, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     sys.stdout.write(done.stdout)  # the moments, if the test fails
     assert done.returncode == 0, done.stdout + done.stderr
     assert made(tmp_path / "interrupted") == made(tmp_path / "undisturbed")
     assert not list((tmp_path / "interrupted").rglob("*.partial"))
-
-
-def _listen_to_ctrl_c():
-    """Undo a background shell's setting: SIGINT ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@pytest.mark.slow
-def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
-    long = ["--windows", "selective_search", "--set=windows.mode=quality", "--max-windows", "2000"]
-    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN", *long))]
-    process = subprocess.Popen(
-        line,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        preexec_fn=_listen_to_ctrl_c,  # noqa: PLW1509 - nothing but a signal is set
-    )
-    while process.poll() is None and not list((tmp_path / "RUN" / "shards" / "trainval").glob("*.safetensors")):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert err.splitlines()[-1].startswith("lapsvm: interrupted")
-    assert "Traceback" not in err
 
 
 def test_constants_chosen_before_an_interruption_are_not_chosen_again(run_copy, finished, command, made, monkeypatch):
@@ -184,15 +116,6 @@ def picture_folder(root, classes, count=8):
             if name != "background":
                 picture.paste((250, 250 * number, 0), (10 + index, 8, 40 + index, 36))
             picture.save(root / name / f"{name}{index}.png")
-
-
-def test_pictures_without_any_box(tmp_path, command):
-    picture_folder(tmp_path / "pictures", ["red", "background"])
-    result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", *QUICK)
-    assert result.status == 0, result.err
-    assert "no boxes are known" in result.err
-    table = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["trainval"]
-    assert table["classes"]["red"].keys() == {"image_ap", "image_auroc"}
 
 
 def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refused):
@@ -234,7 +157,7 @@ def test_training_interrupted_at_a_pass_continues_there(run_copy, finished, comm
     for path in (run_copy / "models").iterdir():
         path.unlink()
     for _ in range(100):
-        answered[:] = 0, 3  # every run gets three passes further
+        answered[:] = 0, 12  # every run gets twelve passes further
         status = command("train", "--out", run_copy).status
         if status == 0:
             break

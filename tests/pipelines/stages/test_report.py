@@ -5,7 +5,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,10 +17,8 @@ from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.settings.settings import DataSettings
 from PIL import Image
 
-from lapsvm import catalog
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.detection import Detector, model_sources
-from lapsvm.detection.detector import provenance_value
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.features.extractors import extractor
 from lapsvm.inspection.calibration import Calibration
@@ -218,31 +215,3 @@ def test_every_picture_of_a_finished_run_has_its_map_and_no_network_is_opened(ru
     for name in ("six", "three"):
         assert f"Show where {name} scores probability 0 1" in text
     assert "stands out" not in text
-
-
-class Brightest:
-    """The box around what is bright stands out."""
-
-    def describe(self):
-        return {"kind": "brightest"}
-
-    def regions(self, pixels):
-        rows, columns = np.nonzero(pixels.max(axis=2) > 128)
-        return np.array([[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]], dtype=float)
-
-
-def test_the_page_says_whether_what_stands_out_helped(digits, tmp_path, fast, command, monkeypatch):
-    point = SimpleNamespace(name="brightest", load=lambda: Brightest)
-    others = catalog.entry_points
-    monkeypatch.setattr(
-        catalog, "entry_points", lambda group: [point] if group == "lapsvm.objectness" else others(group=group)
-    )
-    run, line = tmp_path / "RUN", ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast]
-    more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
-    result = command(*line, *more)
-    assert result.status == 0, result.err
-    text = page_text(run)
-    standing = provenance_value(Detector.load(run / "models" / "six.safetensors"), "result", "objectness", "stands_out")
-    assert f"Boxes of six end where something stands out, as the settings say (objectness {standing:.2f})." in text
-    assert "What stands out is not used: the settings name other classes." in text
-    assert text.count("What stands out is marked by a source of your own, brightest.") == 1

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import tomllib
 from itertools import pairwise
 from operator import itemgetter
@@ -19,8 +18,6 @@ from lapsvm.catalog import open_dataset
 from lapsvm.detection import Detector
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards
-
-SO_FAR = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt")
 
 
 def test_a_run_folder_holds_everything(finished):
@@ -129,19 +126,6 @@ def test_stages_one_by_one_with_other_threads_give_the_same_bytes(
     assert made(out) == made(finished)
 
 
-def test_training_and_detection_never_open_a_box(
-    finished, digits, tmp_path, command, refused, made, fast_extraction, fast_training
-):
-    root, out = shutil.copytree(digits, tmp_path / "data"), tmp_path / "RUN"
-    for path in (root / "Annotations").iterdir():
-        path.write_text("<annotation><object>")
-    assert command("extract", "--data", "voc", "--root", root, "--out", out, *fast_extraction).status == 0
-    assert command("train", "--out", out, *fast_training).status == 0
-    assert command("detect", "--out", out).status == 0
-    assert made(out, *SO_FAR) == made(finished, *SO_FAR)
-    assert ".xml" in refused("evaluate", "--out", out)
-
-
 def test_a_model_knows_where_it_comes_from_without_any_path(finished, digits):
     detector = Detector.load(finished / "models" / "six.safetensors")
     raw = (finished / "models" / "six.safetensors").read_bytes()
@@ -186,12 +170,3 @@ def test_history_tells_passes_and_seconds_which_only_rise(finished):
             assert values == sorted(values)
     page = (finished / "page" / "index.html").read_text()
     assert page.count("<summary>Table of the steps</summary>") == 2
-
-
-@pytest.mark.parametrize("learner", ["latent_svm"])
-def test_another_learner_on_the_same_shards(finished, digits, tmp_path, command, made, fast, learner):
-    out = tmp_path / "other"
-    arguments = ["run", "--data", "voc", "--root", digits, "--out", out, "--shards-from", finished]
-    assert command(*arguments, "--learner", learner, *fast).status == 0
-    assert made(out, "shards/*/*") == made(finished, "shards/*/*")
-    assert Detector.load(out / "models" / "six.safetensors").provenance["training"]["learner"] == learner

