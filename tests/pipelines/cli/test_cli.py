@@ -8,10 +8,8 @@ import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from lapsvm.pipelines.commands.verbs import app
-from PIL import Image
 
 VERBS = ["compare", "demo", "detect", "evaluate", "extract", "predict", "report", "run", "train", "tune"]
 DOORS = ["photographs", "defects", "bags and losses"]
@@ -100,22 +98,6 @@ def test_a_failure_is_one_line(refused, digits, tmp_path, arguments, words):
     values = {"tmp": tmp_path, "digits": digits}
     assert words.format(**values) in refused(*[argument.format(**values) for argument in arguments])
     assert not (tmp_path / "o" / "models").exists()
-
-
-def test_predict_writes_json_alone(finished, digits, tmp_path, command):
-    picture = sorted((digits / "JPEGImages").iterdir())[0]
-    result = command("predict", "--model", finished / "models", picture, "--draw", tmp_path / "drawn")
-    (found,) = json.loads(result.out)
-    assert found["image"] == str(picture)
-    assert {entry["class"] for entry in found["detections"]} == {"six", "three"}
-    for entry in found["detections"]:
-        x1, y1, x2, y2 = entry["box"]
-        assert 0 <= x1 < x2 <= found["width"]
-        assert 0 <= y1 < y2 <= found["height"]
-    assert np.array(Image.open(tmp_path / "drawn" / f"{picture.stem}.png")).shape[:2] == (
-        found["height"],
-        found["width"],
-    )
 
 
 def test_predict_agrees_with_the_run(finished, digits, command):

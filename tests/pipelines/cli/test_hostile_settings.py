@@ -220,8 +220,7 @@ entry.main()
 """
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("status", [0, 2])
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 0), ("SIGTERM", 2)])
 def test_a_signal_while_the_interpreter_ends_changes_nothing(name, status):
     code = SHUTDOWN.format(name=name, status=status)
     done = subprocess.run([sys.executable, "-P", "-c", code], check=False, capture_output=True, text=True, timeout=60)
@@ -245,10 +244,7 @@ def test_pictures_that_are_too_large_or_damaged_are_left_out_on_request(tmp_path
     content = bytearray(dds.getvalue())
     content[80:92] = b"\x04\x00\x00\x00DXT9\x00\x00\x00\x00"  # a pixel format that there is not
     large = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">IIBBBBB", 10_000, 10_000, 1, 0, 0, 0, 0)
-    bad = {
-        "cat/damaged.png": bytes(content),
-        "dog/large.png": large + struct.pack(">I", zlib.crc32(large[12:])),
-    }
+    bad = {"cat/damaged.png": bytes(content), "dog/large.png": large + struct.pack(">I", zlib.crc32(large[12:]))}
     line = ["extract", "--data", "folder", "--root", tmp_path / "data", "--windows", "grid", "--max-windows", "5"]
     for name, content in bad.items():
         (tmp_path / "data" / name).write_bytes(content)

@@ -11,7 +11,7 @@ from lapsvm.pipelines.cli.application import handled, interruptible
 from lapsvm.pipelines.cli.signals import LINE
 from lapsvm.pipelines.products import detections
 from lapsvm.pipelines.shards import jobs
-from lapsvm.pipelines.stages import detect, evaluate, report, train
+from lapsvm.pipelines.stages import evaluate, report, train
 
 BEGIN = (
     "import sys; from lapsvm.pipelines.commands.entry import main; sys.stdout.write('x'); sys.stdout.flush(); main()"
@@ -46,8 +46,10 @@ def started(code, *arguments):
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.01, 0.03, 0.08, 0.15, 0.25, 0.4])
+@pytest.mark.parametrize(
+    ("delay", "number"),
+    [(0.01, signal.SIGINT), (0.08, signal.SIGTERM), (0.25, signal.SIGINT), (0.4, signal.SIGTERM)],
+)
 def test_the_first_tenths_of_a_second_are_no_exception(digits, tmp_path, fast, delay, number):
     process = started(BEGIN, "run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--quiet", *fast)
     time.sleep(delay)
@@ -84,15 +86,11 @@ def interrupt_while_importing(*_, **__):
     ("module", "name", "happens"),
     [
         (jobs, "write_shard", interrupt),
-        (train, "training_bags", interrupt),
         (train, "write_history", interrupt),
-        (detect, "score_many", interrupt),
         (detections, "write_results", interrupt),
         (evaluate, "write_json", interrupt),
         (report, "write_page", interrupt),
-        (jobs, "write_shard", interrupt_while_importing),
         (train, "training_bags", interrupt_while_importing),
-        (report, "write_page", interrupt_while_importing),
     ],
 )
 def test_every_stage_is_interrupted_in_one_line_and_continues(

@@ -1,13 +1,10 @@
 """Options, names and folders as people give them: each is obeyed, or refused in a sentence."""
 
 import json
-import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from lapsvm.pipelines.cli.parsing import setting_values
-from lapsvm.pipelines.commands.drawing.files import PictureFile, drawing_files
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 
@@ -75,27 +72,9 @@ def test_a_class_may_be_called_like_markup(tmp_path, command):
     assert ":cat:" in result.out
 
 
-def test_pictures_left_out_are_listed(tmp_path, command):
-    root = fill(tmp_path / "data")
-    (root / "disc" / "broken.png").write_text("no picture")
-    arguments = ["extract", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK[:6]]
-    assert "picture disc/broken is left out: it cannot be read whole" in command(*arguments, "--skip-bad").err
-
-
 def test_shards_from_must_name_a_run(digits, tmp_path, refused):
     arguments = ["extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *QUICK[:6]]
     assert "has no shards" in refused(*arguments, "--shards-from", tmp_path / "nosuch")
-
-
-def test_options_of_other_ground_truth_are_refused_for_a_run(run_copy, tmp_path, refused):
-    for more in (["--iou", "0.7"], ["--json", tmp_path / "f.json"], ["--set", "val"]):
-        assert f"option {more[0]} does not go with --out" in refused("evaluate", "--out", run_copy, *more)
-
-
-def test_a_result_file_that_was_removed_is_written_again(run_copy, finished, command, made):
-    (run_copy / "detections" / "test" / "comp3_det_test_six.txt").unlink()
-    assert command("detect", "--out", run_copy).status == 0
-    assert made(run_copy) == made(finished)
 
 
 def test_settings_of_detection_stay_in_the_run_folder(run_copy, command):
@@ -104,16 +83,6 @@ def test_settings_of_detection_stay_in_the_run_folder(run_copy, command):
     assert RunFolder(run_copy).notes("command") == before
     assert command("detect", "--out", run_copy, "--nms", "0.5").status == 0
     assert tomllib.loads((run_copy / "run.toml").read_text())["detect"]["nms_threshold"] == 0.5
-
-
-def test_training_refuses_a_shard_whose_content_changed(run_copy, refused):
-    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
-    content = bytearray(path.read_bytes())
-    content[-1001] ^= 0x01
-    path.write_bytes(content)
-    said = refused("train", "--out", run_copy, "--redo")
-    assert str(path) in said
-    assert "run lapsvm extract, or import, again to have just this one made anew" in said
 
 
 @pytest.mark.parametrize("value", ['["x"]', "[true]", '"1"'])
@@ -140,13 +109,6 @@ def test_prediction_survives_any_file_name(finished, digits, tmp_path, command):
     assert result.out.isascii()
 
 
-def test_pictures_of_one_name_are_drawn_apart(tmp_path):
-    pictures = [tmp_path / "a" / "x.jpg", tmp_path / "b" / "x.jpg", tmp_path / "b" / "x-2.jpg"]
-    files = [PictureFile(path, Path(path.name)) for path in pictures]
-    names = [drawing.boxes.name for drawing in drawing_files(files, tmp_path / "drawn")]
-    assert names == ["x.png", "x-2.png", "x-2-2.png"]
-
-
 def test_a_drawing_replaces_no_picture(finished, tmp_path, refused):
     picture = tmp_path / "mine.png"
     Image.new("RGB", (60, 50), "white").save(picture)
@@ -162,11 +124,6 @@ def test_draw_must_name_a_folder(finished, digits, tmp_path, refused):
     assert "must name a folder" in refused(
         "predict", "--model", finished / "models", picture, "--draw", tmp_path / "file"
     )
-
-
-@pytest.mark.parametrize("verb", ["detect", "evaluate", "report", "verify"])
-def test_a_stage_that_draws_nothing_takes_no_seed(run_copy, refused, verb):
-    assert re.search("No such option:? '?--seed", refused(verb, "--out", run_copy, "--seed", 7))
 
 
 def test_a_refusal_fits_on_a_screen_whatever_a_file_holds(tmp_path, refused):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.drawing.boxes import is_drawing
 from lapsvm.pipelines.commands.drawing.files import HEATMAP, OBJECTNESS, PictureFile, drawing_files
 from lapsvm.pipelines.commands.drawing.heatmap import draw_heatmap
 from PIL import Image
@@ -203,24 +202,6 @@ def test_a_threshold_leaves_boxes_out_and_no_heat(models, pictures, tmp_path, co
 def test_heat_maps_need_a_folder(finished, pictures, refused):
     said = refused("predict", "--model", finished, pictures[0], "--heatmap")
     assert said == "lapsvm: option --heatmap needs --draw DIR, the folder for drawn pictures.\n"
-
-
-def test_a_heat_map_replaces_drawings_alone(finished, pictures, tmp_path, command, refused):
-    drawn, other = tmp_path / "drawn", tmp_path / "drawn" / f"{pictures[0].stem}.heatmap.png"
-    line = ["predict", "--model", finished, pictures[0], "--draw", drawn, "--heatmap"]
-    assert command(*line).status == command(*line).status == 0
-    assert is_drawing(other)
-    Image.new("RGB", (9, 9)).save(other)
-    assert f"{other} is no drawing of lapsvm, so it is not replaced" in refused(*line)
-
-
-def test_a_heat_map_replaces_no_picture(finished, pictures, tmp_path, refused):
-    for name in ("a.png", "a.heatmap.png"):
-        Image.open(pictures[0]).save(tmp_path / name)
-    said = refused(
-        "predict", "--model", finished, tmp_path / "a.png", tmp_path / "a.heatmap.png", "--draw", tmp_path, "--heatmap"
-    )
-    assert "would be replaced by a drawing" in said
 
 
 def test_no_heat_map_has_the_name_of_a_drawing(tmp_path):

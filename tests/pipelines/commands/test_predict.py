@@ -51,25 +51,11 @@ def found(command, *arguments):
 # models
 
 
-def test_a_run_folder_names_all_its_models(finished, picture, command):
-    _, whole = found(command, "--model", finished, picture)
-    _, folder = found(command, "--model", finished / "models", picture)
-    assert whole == folder
-    assert set(whole) == {"six", "three"}
-
-
 def test_models_are_files_folders_and_runs_each_once(finished):
     six, three = (finished / "models" / f"{name}.safetensors" for name in ("six", "three"))
     assert model_files([three, six]) == [three, six]
     assert model_files([six, finished]) == [six, three]
     assert len(model_files([finished / "models" / ".." / "models", finished])) == 2
-
-
-def test_several_model_files_predict_side_by_side(finished, picture, command):
-    arguments = [part for name in ("six", "three") for part in ("--model", finished / "models" / f"{name}.safetensors")]
-    _, both = found(command, *arguments, picture)
-    _, whole = found(command, "--model", finished, picture)
-    assert both == whole
 
 
 def test_two_models_of_one_class_are_refused(finished, models, picture, refused):
@@ -94,13 +80,7 @@ def test_a_run_that_is_not_trained_is_one_sentence(finished, tmp_path, picture, 
 
 @pytest.mark.parametrize(
     ("method", "version", "is_told"),
-    [
-        ("selective_search", 1, True),
-        ("selective_search", WINDOWS_VERSION, False),
-        ("mixed", 1, True),
-        ("mixed", WINDOWS_VERSION, False),
-        ("grid", 1, False),
-    ],
+    [("selective_search", 1, True), ("mixed", WINDOWS_VERSION, False), ("grid", 1, False)],
 )
 def test_windows_of_another_version_are_told(models, picture, command, method, version, is_told):
     for path in models.iterdir():
@@ -281,13 +261,6 @@ def test_a_reader_that_ends_early_ends_prediction_quietly(models, picture):
     assert process.returncode == 120
 
 
-def test_a_reader_of_help_that_ends_early_is_no_failure_either():
-    with run_lapsvm("predict", "--help", stdout=subprocess.PIPE) as process:
-        process.stdout.close()
-        assert process.stderr.read() == ""
-    assert process.returncode == 120
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_behind_standard_output_is_one_sentence(models, picture):
     line = ["predict", "--model", models, "--extractor", "hog", picture, "--quiet"]
@@ -346,8 +319,7 @@ def test_drawings_have_names_that_every_system_takes(models, pictures, tmp_path,
     assert names == ["A.png", "_con.png", "a-2.png", "n" * 251 + ".png", "z.png"]
 
 
-@pytest.mark.parametrize("fault", ["full", "folder"])
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(("fault", "as_json"), [("full", False), ("folder", True)])
 def test_what_was_found_is_printed_although_drawings_fail(
     models, pictures, tmp_path, command, monkeypatch, fault, as_json
 ):

@@ -15,11 +15,22 @@ from lapsvm.inspection.alarm_rate import AlarmRate
 from lapsvm.inspection.threshold_file import signed
 from lapsvm.inspection.whole_pictures import PictureModel
 
+from ..calls import done
+from ..conftest import HOG, OF_PRODUCT
+
+
+@pytest.fixture(scope="module")
+def chosen(inspected, tmp_path_factory):
+    """A finished run on the product with a threshold; not to be changed."""
+    out = shutil.copytree(inspected, tmp_path_factory.mktemp("chosen") / "CHOSEN")
+    done("threshold", "--out", out, "--quiet")
+    return out
+
 
 @pytest.fixture
-def inspected_copy(inspected, tmp_path):
-    """A finished run on the product that a test may change."""
-    return shutil.copytree(inspected, tmp_path / "INSPECTED")
+def run(chosen, tmp_path):
+    """The same that a test may change."""
+    return shutil.copytree(chosen, tmp_path / "CHOSEN")
 
 
 @pytest.fixture
@@ -83,9 +94,8 @@ def test_it_says_what_alarms_and_what_the_pictures_can_promise(mixed_up, command
 def test_pictures_of_one_product_count_as_one(product, command, refused, tmp_path):
     """Names of good pictures that differ in the last digit are of one product: rule and intervals are of products."""
     run, name_of_product = tmp_path / "RUN", r"good/\d+(?=\d)"
-    options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
     data = ("--data", "mvtec", "--root", product, "--group", name_of_product)
-    result = command("run", *data, "--out", run, *options)
+    result = command("run", *data, "--out", run, *HOG, *OF_PRODUCT)
     assert result.status == 0
     evaluated = json.loads((run / "evaluation.json").read_text())["sets"]
     n_groups = evaluated["trainval"]["held_out"]["intervals"]["groups"]
@@ -182,9 +192,8 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("what", OTHERWISE)
-def test_what_changes_a_score_leaves_no_decision_and_says_why(inspected_copy, product, command, what):
-    command("threshold", "--out", inspected_copy)
-    result = command("predict", "--model", inspected_copy, product / "test/good/003.png", *OTHERWISE[what])
+def test_what_changes_a_score_leaves_no_decision_and_says_why(run, product, command, what):
+    result = command("predict", "--model", run, product / "test/good/003.png", *OTHERWISE[what])
     assert result.status == 0, result.err
     (entry,) = json.loads(result.out)
     assert "verdict" not in entry
@@ -196,73 +205,65 @@ def test_what_changes_a_score_leaves_no_decision_and_says_why(inspected_copy, pr
 @pytest.mark.parametrize(
     "given", [["--windows", "grid"], ["--set", "detect.nms_threshold=0.5"], ["--extractor", "hog"]]
 )
-def test_what_changes_no_score_leaves_the_decision(inspected_copy, product, command, given):
-    command("threshold", "--out", inspected_copy)
-    ask = ("predict", "--model", inspected_copy, product / "test/spot/000.png")
+def test_what_changes_no_score_leaves_the_decision(run, product, command, given):
+    ask = ("predict", "--model", run, product / "test/spot/000.png")
     (own,), (entry,) = (json.loads(command(*ask, *more).out) for more in ((), given))
     assert (entry["verdict"], entry["probability"]) == (own["verdict"], own["probability"])
 
 
-def test_the_predictor_and_the_page_leave_a_threshold_of_other_scores(inspected_copy, command):
-    command("threshold", "--out", inspected_copy)
+def test_the_predictor_and_the_page_leave_a_threshold_of_other_scores(run, command):
     with pytest.warns(UserWarning, match=r"windows\.method 'grid' instead of 'contrast' and is not used"):
-        assert Predictor.open(inspected_copy, windows="contrast").shown.alarm is None
+        assert Predictor.open(run, windows="contrast").shown.alarm is None
     with pytest.warns(UserWarning, match=r"score_smoothing 0\.0 instead of 0\.25"):
-        assert Predictor.open(inspected_copy, score_smoothing=0.25).shown.alarm is None
-    assert Predictor.open(inspected_copy, box_voting=0.5).shown.alarm is not None
-    path = inspected_copy / "models/threshold.json"
+        assert Predictor.open(run, score_smoothing=0.25).shown.alarm is None
+    assert Predictor.open(run, box_voting=0.5).shown.alarm is not None
+    path = run / "models/threshold.json"
     content = json.loads(path.read_text())
     content["scoring"]["windows"]["max_windows"] += 1
     path.write_text(signed(content))
-    said = " ".join(command("report", "--out", inspected_copy).err.split())
+    said = " ".join(command("report", "--out", run).err.split())
     assert "threshold.json was chosen with windows.max_windows 201 instead of 200: the page shows none" in said
-    assert "raises an alarm from a probability" not in (inspected_copy / "page/index.html").read_text()
+    assert "raises an alarm from a probability" not in (run / "page/index.html").read_text()
 
 
-def test_a_threshold_of_an_earlier_version_is_of_what_the_models_record(inspected_copy, command):
-    command("threshold", "--out", inspected_copy)
-    path = inspected_copy / "models/threshold.json"
+def test_a_threshold_of_an_earlier_version_is_of_what_the_models_record(run, command):
+    path = run / "models/threshold.json"
     later = ("digest", "confidence", "promise", "scoring")
     old = {key: value for key, value in json.loads(path.read_text()).items() if key not in later} | {"version": 2}
     path.write_text(json.dumps(old))
-    assert Predictor.open(inspected_copy).shown.alarm is not None
+    assert Predictor.open(run).shown.alarm is not None
     with pytest.warns(UserWarning, match=r"windows\.method 'grid' instead of 'contrast' and is not used"):
-        assert Predictor.open(inspected_copy, windows="contrast").shown.alarm is None
+        assert Predictor.open(run, windows="contrast").shown.alarm is None
     name = next(iter(old["models"]))
-    whole = PictureModel(
-        1.0, 0.0, np.zeros(len(Detector.load(inspected_copy / f"models/{name}.safetensors").whole.coef))
-    )
+    whole = PictureModel(1.0, 0.0, np.zeros(len(Detector.load(run / f"models/{name}.safetensors").whole.coef)))
     path.write_text(json.dumps(old | {"pictures": {name: whole.as_json()}}))
     with pytest.warns(UserWarning, match="of an earlier version, by which more good pictures may alarm"):
-        assert Predictor.open(inspected_copy).shown.alarm is not None
+        assert Predictor.open(run).shown.alarm is not None
 
 
 @pytest.mark.parametrize("damage", ["digit", "half"])
-def test_a_damaged_threshold_is_found_and_the_command_that_makes_it_is_named(
-    inspected_copy, product, command, refused, damage
-):
-    command("threshold", "--out", inspected_copy)
-    path = inspected_copy / "models/threshold.json"
+def test_a_damaged_threshold_is_found_and_the_command_that_makes_it_is_named(run, product, command, refused, damage):
+    path = run / "models/threshold.json"
     text = path.read_text()
     broken = text.replace('"of": 24', '"of": 25', 1) if damage == "digit" else text[: len(text) // 2]
     assert broken != text
     path.write_text(broken)
-    line = refused("predict", "--model", inspected_copy, product / "test/good/003.png")
+    line = refused("predict", "--model", run, product / "test/good/003.png")
     assert "lapsvm threshold makes it again, and without the file pictures get no decision" in line
-    found = command("verify", "--out", inspected_copy)
+    found = command("verify", "--out", run)
     assert found.status == 2
     assert "the first is" in found.err
     assert str(path) in found.err
     assert "then threshold again" in " ".join(found.err.split())
-    repaired = command("verify", "--out", inspected_copy, "--repair")
+    repaired = command("verify", "--out", run, "--repair")
     assert repaired.status == 0
     said = " ".join(repaired.err.split())
-    assert f"lapsvm threshold --out {inspected_copy} makes {path} again" in said
+    assert f"lapsvm threshold --out {run} makes {path} again" in said
     assert "lapsvm run" not in said
     assert not path.exists()
-    command("threshold", "--out", inspected_copy)
+    command("threshold", "--out", run)
     assert path.read_text() == text
-    assert command("verify", "--out", inspected_copy).status == 0
+    assert command("verify", "--out", run).status == 0
 
 
 def test_without_any_picture_of_no_class_the_folder_for_them_is_named(inspected_copy, refused):
@@ -287,47 +288,45 @@ def test_a_run_without_held_out_scores_is_refused(inspected_copy, refused):
 def test_a_class_called_ok_is_refused(product, command, refused, tmp_path):
     root = shutil.copytree(product, tmp_path / "product")
     (root / "test/spot").rename(root / "test/ok")
-    options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
-    result = command("run", "--data", "mvtec", "--root", root, "--classes", "ok,bar", "--out", tmp_path / "R", *options)
+    result = command(
+        "run", "--data", "mvtec", "--root", root, "--classes", "ok,bar", "--out", tmp_path / "R", *HOG, *OF_PRODUCT
+    )
     assert result.status == 0, result.err
     assert "not called 'ok'" in refused("threshold", "--out", tmp_path / "R")
 
 
-def test_predict_says_ok_or_the_defect(inspected_copy, product, command):
-    command("threshold", "--out", inspected_copy)
+def test_predict_says_ok_or_the_defect(run, product, command):
     pictures = [product / "test/good/003.png", product / "test/spot/000.png"]
-    result = command("predict", "--model", inspected_copy, *pictures)
+    result = command("predict", "--model", run, *pictures)
     good, defect = json.loads(result.out)
     assert (good["image"], good["verdict"], good["detections"]) == (str(pictures[0]), "ok", [])
-    assert 0 <= good["probability"] < stored(inspected_copy).probability
+    assert 0 <= good["probability"] < stored(run).probability
     assert (defect["image"], defect["verdict"]) == (str(pictures[1]), "spot")
     best = defect["detections"][0]
     assert (best["class"], best["probability"]) == ("spot", defect["probability"])
     for name in ("bar", "spot"):
         first, *further = [one["probability"] for one in defect["detections"] if one["class"] == name] or [1.0]
-        assert first >= stored(inspected_copy).probability
+        assert first >= stored(run).probability
         assert all(one >= 0.5 for one in further)
     assert f"{pictures[0]}: ok" in result.err.splitlines()
     assert any(line.startswith(f"{pictures[1]}: spot (") for line in result.err.splitlines())
     assert "1 of 2 pictures are ok" in result.err
-    assert command("predict", "--model", inspected_copy, *pictures, "--quiet").err == ""
+    assert command("predict", "--model", run, *pictures, "--quiet").err == ""
 
 
-def test_a_picture_of_one_colour_is_ok_with_a_warning(inspected_copy, command, tmp_path):
-    command("threshold", "--out", inspected_copy)
+def test_a_picture_of_one_colour_is_ok_with_a_warning(run, command, tmp_path):
     Image.new("RGB", (64, 48)).save(tmp_path / "lamp.png")
-    result = command("predict", "--model", inspected_copy, tmp_path / "lamp.png", "--quiet")
+    result = command("predict", "--model", run, tmp_path / "lamp.png", "--quiet")
     reason = "of one colour, so that there is nothing to see; no class is found in it, whatever it is of"
     entry = json.loads(result.out)[0]
     assert (entry["verdict"], entry["warning"].endswith(reason)) == ("ok", True)
     assert f"picture {tmp_path}/lamp.png: {reason}" in " ".join(result.err.split())
 
 
-def test_the_predictor_says_what_the_command_says(inspected_copy, product, command):
-    command("threshold", "--out", inspected_copy)
+def test_the_predictor_says_what_the_command_says(run, product, command):
     pictures = sorted(product.glob("test/*/00[0-3].png"))
-    entries = json.loads(command("predict", "--model", inspected_copy, *pictures).out)
-    predictor = Predictor.open(inspected_copy)
+    entries = json.loads(command("predict", "--model", run, *pictures).out)
+    predictor = Predictor.open(run)
     for path, entry in zip(pictures, entries, strict=True):
         decision = predictor.decision(path)
         assert (decision.name, decision.probability) == (entry["verdict"], entry["probability"])
@@ -335,10 +334,9 @@ def test_the_predictor_says_what_the_command_says(inspected_copy, product, comma
         assert sum(len(found.boxes) for found in predictor(path).values()) == len(entry["detections"])
 
 
-def test_a_threshold_of_boxes_changes_the_boxes_and_no_decision(inspected_copy, product, command):
-    command("threshold", "--out", inspected_copy)
+def test_a_threshold_of_boxes_changes_the_boxes_and_no_decision(run, product, command):
     picture = product / "test/good/003.png"
-    (entry,) = json.loads(command("predict", "--model", inspected_copy, picture, "--threshold", "0").out)
+    (entry,) = json.loads(command("predict", "--model", run, picture, "--threshold", "0").out)
     assert entry["verdict"] == "ok"
     assert len(entry["detections"]) > 2
 
@@ -358,34 +356,21 @@ def test_without_a_threshold_an_improbable_picture_has_the_best_box_of_each_clas
     assert Predictor.open(inspected).decision(good) is None
 
 
-def test_a_threshold_of_other_models_is_named_and_not_used(inspected_copy, product, command):
-    command("threshold", "--out", inspected_copy)
-    path = inspected_copy / "models/spot.safetensors"
+def test_a_threshold_of_other_models_is_named_and_not_used(run, product, command):
+    path = run / "models/spot.safetensors"
     detector = Detector.load(path)
     replace(detector, coef=detector.coef * 0.5).save(path)
-    result = command("predict", "--model", inspected_copy, product / "test/good/003.png")
+    result = command("predict", "--model", run, product / "test/good/003.png")
     assert "was chosen for other models and is not used; run lapsvm threshold again" in result.err
     assert "verdict" not in json.loads(result.out)[0]
     with pytest.warns(UserWarning, match="chosen for other models"):
-        assert Predictor.open(inspected_copy).shown.alarm is None
+        assert Predictor.open(run).shown.alarm is None
 
 
-def test_one_model_of_several_keeps_the_promise(inspected_copy, product, command):
-    command("threshold", "--out", inspected_copy)
-    predictor = Predictor.open(inspected_copy / "models/bar.safetensors")
+def test_one_model_of_several_keeps_the_promise(run, product, command):
+    predictor = Predictor.open(run / "models/bar.safetensors")
     assert predictor.decision(product / "test/good/003.png").is_ok
     assert predictor.decision(product / "test/bar/001.png").name == "bar"
-
-
-def test_a_damaged_threshold_is_named(inspected_copy, product, refused):
-    (inspected_copy / "models/threshold.json").write_text("{")
-    assert "threshold.json is damaged" in refused("predict", "--model", inspected_copy, product / "test/good/003.png")
-
-
-def test_a_picture_of_one_colour_is_ok(inspected_copy, command):
-    command("threshold", "--out", inspected_copy)
-    decision = Predictor.open(inspected_copy).decision(np.full((60, 60, 3), 90, np.uint8))
-    assert (decision.is_ok, decision.probability) == (True, 0.0)
 
 
 def test_the_same_command_writes_the_same_bytes(mixed_up, command):
@@ -397,8 +382,7 @@ def test_the_same_command_writes_the_same_bytes(mixed_up, command):
 
 def test_folders_without_masks_and_without_a_test_set_are_enough(product, command, tmp_path):
     root = shutil.copytree(product / "test", tmp_path / "pictures")
-    options = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "--C", "10", "--folds", "3"]
-    assert command("run", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *options).status == 0
+    assert command("run", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *HOG, *OF_PRODUCT).status == 0
     result = command("threshold", "--out", tmp_path / "RUN")
     assert result.status == 0, result.err
     assert "test set" not in result.out
