@@ -7,7 +7,7 @@ OPTIONS = ["--extractor", "hog", "--windows", "grid", "--max-windows", "200", "-
 
 
 def test_the_first_lines_say_the_split(command, product, tmp_path):
-    said = command("run", "--data", "mvtec", "--root", product, "--out", tmp_path / "RUN", *OPTIONS).err
+    said = command("extract", "--data", "mvtec", "--root", product, "--out", tmp_path / "RUN", *OPTIONS[:-4]).err
     lines = said.splitlines()
     assert "set trainval: 36 pictures; positive: bar 6, spot 6; of no class: 24 (folder good)" in lines
     assert "set test: 24 pictures; positive: bar 6, spot 6; of no class: 12 (folder good)" in lines
@@ -29,6 +29,8 @@ def test_training_sees_no_mask(inspected, product, made, command, tmp_path):
     result = command("run", "--data", "mvtec", "--root", root, "--out", tmp_path / "RUN", *OPTIONS)
     assert result.status == 0, result.err
     assert "no boxes are known" in result.err
+    table = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["trainval"]
+    assert table["classes"]["bar"].keys() == {"image_ap", "image_auroc"}
     patterns = "shards/*/*.safetensors", "models/*.safetensors", "heldout/*.safetensors", "detections/*/*.txt"
     assert made(tmp_path / "RUN", *patterns) == made(inspected, *patterns)
 

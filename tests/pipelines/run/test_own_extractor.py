@@ -3,11 +3,9 @@
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from lapsvm import catalog
 from lapsvm.detection import Detector
 from lapsvm.features import Block, open_shards, recorded_blocks
 from lapsvm.testing.extractors import ExtractorLaws
@@ -29,12 +27,8 @@ class TestMeanColour(ExtractorLaws):
 
 
 @pytest.mark.parametrize(("options", "dim"), [((), 3), (("--pca", "2"), 2)])
-def test_it_runs_end_to_end(digits, fast_network, command, tmp_path, monkeypatch, options, dim):
-    point = SimpleNamespace(name="mean_colour", load=example)
-    others = catalog.entry_points
-    monkeypatch.setattr(
-        catalog, "entry_points", lambda group: [point] if group == "lapsvm.extractors" else others(group=group)
-    )
+def test_it_runs_end_to_end(digits, fast_network, command, tmp_path, entry_point, options, dim):
+    entry_point("lapsvm.extractors", "mean_colour", example)
     out, line = tmp_path / "RUN", ["--data", "voc", "--root", digits, *fast_network, "--quiet"]
     done = command("run", *line, "--extractor", "mean_colour", "--out", out, *options)
     assert (done.status, done.err) == (0, "")

@@ -2,12 +2,10 @@
 
 import json
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from lapsvm import catalog
 from lapsvm.detection import Detector
 from lapsvm.features import open_shards, read_header, shard_paths
 from lapsvm.features.extractors.warped import network as warped
@@ -36,16 +34,11 @@ def quarters(image, mode, seed, threads):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own(tmp_path, monkeypatch, entry_point):
     """A factory that can be imported, and an entry point of a source of windows."""
     (tmp_path / "papers_net.py").write_text(FACTORY)
     monkeypatch.syspath_prepend(tmp_path)
-    point = SimpleNamespace(name="quarters", load=lambda: quarters, dist=SimpleNamespace(name="numpy"))
-    point = type("Point", (SimpleNamespace,), {"__hash__": object.__hash__})(**vars(point))
-    others = catalog.entry_points
-    monkeypatch.setattr(
-        catalog, "entry_points", lambda group: [point] if group == "lapsvm.windows" else others(group=group)
-    )
+    entry_point("lapsvm.windows", "quarters", lambda: quarters)
     caches = methods._find_point, methods._load_source
     [one.cache_clear() for one in caches]
     yield
@@ -54,11 +47,10 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("own")
-@pytest.mark.parametrize(("options", "dim"), [((), 24), (("--pca", "5"), 5)])
-def test_it_runs_end_to_end(digits, fast_network, command, tmp_path, options, dim):
+def test_it_runs_end_to_end(digits, fast_network, command, tmp_path):
     out = tmp_path / "RUN"
     line = ["--data", "voc", "--root", digits, *fast_network, "--quiet", "--device", "cpu", "--windows", "quarters"]
-    done = command("run", *line, "--extractor", TEXT, "--out", out, *options)
+    done = command("run", *line, "--extractor", TEXT, "--out", out)
     assert (done.status, done.err) == (0, "")
     shards = open_shards(out / "shards" / "trainval")
     made_with = shards.provenance["features"]["extractor"]
@@ -66,8 +58,8 @@ def test_it_runs_end_to_end(digits, fast_network, command, tmp_path, options, di
     windows = read_header(shard_paths(out / "shards" / "trainval")[0]).provenance["windows"]
     assert (windows["method"], windows["runtime"]) == ("quarters", {"name": "numpy", "version": np.__version__})
     assert {len(found) for shard in shards for found in np.split(shard.boxes, shard.offsets[1:-1])} == {6}
-    assert len(Detector.load(out / "models" / "six.safetensors").coef) == dim
-    assert shards.dim == dim
+    assert len(Detector.load(out / "models" / "six.safetensors").coef) == 24
+    assert shards.dim == 24
     picture = next((digits / "JPEGImages").iterdir())
     predicted = command("predict", "--model", out / "models", "--extractor", TEXT, picture)
     assert predicted.status == 0
