@@ -11,7 +11,8 @@ from lapsvm.pipelines.stages import extract as extract_stage
 from PIL import Image
 
 from ...twins.networks import onnx_network
-from .bright_source import LABELS, QUICK, label
+from ..calls import done
+from .bright_source import LABELS, QUICK, Brightest, label
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,31 @@ def root(pictures, tmp_path):
     data = Path(shutil.copytree(pictures, tmp_path / "data"))
     label(data, LABELS)
     return data
+
+
+@pytest.fixture(scope="module")
+def made_once(pictures, tmp_path_factory):
+    """Runs on the pictures without objectness, PLAIN, and with a source of these tests, BRIGHT; not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    label(Path(shutil.copytree(pictures, folder / "data")), LABELS)
+    line = ["extract", "--data", "csv", "--root", folder / "data", *QUICK, "--quiet"]
+    done(*line, "--objectness", "none", "--out", folder / "PLAIN")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extract_stage, "open_objectness", lambda text, device: Brightest())
+        done(*line, "--objectness", "bright", "--out", folder / "BRIGHT")
+    return folder
+
+
+@pytest.fixture
+def plain_run(made_once, tmp_path):
+    """A run without objectness that a test may change."""
+    return shutil.copytree(made_once / "PLAIN", tmp_path / "RUN")
+
+
+@pytest.fixture
+def bright_run(made_once, tmp_path):
+    """A run with objectness that a test may change."""
+    return shutil.copytree(made_once / "BRIGHT", tmp_path / "RUN")
 
 
 @pytest.fixture

@@ -59,15 +59,6 @@ def test_finished_shards_are_not_made_again_and_missing_ones_are(tmp_path):
     assert to_do(jobs(tmp_path, redo=True)) == names(shards)
 
 
-@pytest.mark.parametrize("offset", [0, -5])
-def test_a_shard_with_one_changed_byte_is_made_again(tmp_path, offset, capsys):
-    path = made(tmp_path).jobs[2][0]
-    content = bytearray(path.read_bytes())
-    content[offset] ^= 0xFF
-    path.write_bytes(content)
-    assert to_do(jobs(tmp_path)) == [path.name]
-
-
 def test_shards_of_other_settings_or_of_no_picture_of_the_set_are_refused(tmp_path):
     made(tmp_path)
     other = PROVENANCE | {"windows": {"seed": 1}}

@@ -18,6 +18,7 @@ from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.settings import NetworkSettings
 
 from ...twins.networks import cells, onnx_network
+from ..calls import done
 
 pytest.importorskip("onnxruntime")
 
@@ -102,22 +103,10 @@ def test_blocks_combine_as_a_contrast_and_weights_unfold():
 
 @pytest.fixture(scope="module")
 def beside(digits, fast_network, network, tmp_path_factory):
-    from lapsvm.pipelines.commands.verbs import main
-
     out = tmp_path_factory.mktemp("beside") / "RUN"
     options = ["--extractor", f"onnx:{network[32]}", "--extractor", f"onnx:{network[16]}", "--sizes", "160,224"]
-    more = [
-        "--set=features.contrast=0.5",
-        "--set=features.store_context=true",
-        "--pca",
-        "4",
-        "--refine",
-        "1",
-        "--quiet",
-    ]
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast_network, *options, *more])
-    assert exit_.value.code == 0
+    more = ["--set=features.contrast=0.5", "--set=features.store_context=true", "--pca", "4", "--refine", "1"]
+    done("run", "--data", "voc", "--root", digits, "--out", out, *fast_network, *options, *more, "--quiet")
     return out
 
 

@@ -16,17 +16,15 @@ from lapsvm.features import open_shards, read_shard
 from .bright_source import LABELS, TRAINED, Brightest, are_measured, features, files, hashes, label, measured
 
 
-def test_numbers_that_finished_shards_lack_are_measured_alone(root, tmp_path, extract, source, unseen):
-    source(Brightest())
-    extract(out="FRESH", objectness="bright")
-    extract()
+@pytest.mark.usefixtures("plain_run")
+def test_numbers_that_finished_shards_lack_are_measured_alone(root, tmp_path, made_once, extract, source, unseen):
     before = features(tmp_path / "RUN")
     unseen()
     bright = source(Brightest())
     said = extract(objectness="bright")
     assert f"set trainval: the objectness of {len(TRAINED)} pictures is measured; their features are kept" in said
     assert sorted(bright.seen) == hashes(root, TRAINED)
-    assert files(tmp_path / "RUN") == files(tmp_path / "FRESH")
+    assert files(tmp_path / "RUN") == files(made_once / "BRIGHT")
     assert features(tmp_path / "RUN") == before
     timings = RunFolder(tmp_path / "RUN").timings()
     assert timings["objectness trainval"]["pictures"] == len(TRAINED)
@@ -37,20 +35,18 @@ def test_numbers_that_finished_shards_lack_are_measured_alone(root, tmp_path, ex
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
+@pytest.mark.usefixtures("bright_run")
 def test_shards_with_numbers_serve_a_run_that_asks_for_none(tmp_path, extract, source, unseen):
-    source(Brightest())
-    extract(objectness="bright")
     before = files(tmp_path / "RUN")
     unseen()
     extract()
     assert files(tmp_path / "RUN") == before
 
 
+@pytest.mark.usefixtures("bright_run")
 def test_pictures_that_turn_positive_are_measured_and_others_keep_their_numbers(
     root, tmp_path, extract, source, unseen
 ):
-    source(Brightest())
-    extract(objectness="bright")
     before = measured(tmp_path / "RUN")
     label(root, LABELS | {"01": "dog", "02": "", "31": "cat"})
     unseen()
@@ -64,9 +60,8 @@ def test_pictures_that_turn_positive_are_measured_and_others_keep_their_numbers(
 
 
 @pytest.mark.parametrize(("other", "is_other"), [({"level": 180}, True), ({"runtime": {"version": "2"}}, False)])
+@pytest.mark.usefixtures("bright_run")
 def test_another_source_measures_all_positive_pictures_again(root, tmp_path, extract, source, unseen, other, is_other):
-    source(Brightest())
-    extract(objectness="bright")
     before = features(tmp_path / "RUN")
     label(root, LABELS | {"02": "", "25": ""})
     unseen()
@@ -78,11 +73,10 @@ def test_another_source_measures_all_positive_pictures_again(root, tmp_path, ext
     assert open_shards(tmp_path / "RUN" / "shards" / "trainval").objectness["level"] == other.get("level", 128)
 
 
+@pytest.mark.usefixtures("bright_run")
 def test_a_shard_loses_the_numbers_of_another_source_though_none_of_its_pictures_is_positive(
     root, tmp_path, extract, source
 ):
-    source(Brightest())
-    extract(objectness="bright")
     label(root, {name: "" if name >= "16" else text for name, text in LABELS.items()})
     source(Brightest(180))
     extract(objectness="bright")
@@ -90,23 +84,21 @@ def test_a_shard_loses_the_numbers_of_another_source_though_none_of_its_pictures
     assert "objectness" not in read_shard(tmp_path / "RUN" / "shards" / "trainval" / "0000001.safetensors").provenance
 
 
-def test_a_failure_between_shards_is_continued_after_them(root, tmp_path, extract, source, unseen):
-    source(Brightest())
-    extract(out="FRESH", objectness="bright")
-    extract()
+@pytest.mark.usefixtures("plain_run")
+def test_a_failure_between_shards_is_continued_after_them(root, tmp_path, made_once, extract, source, unseen):
     before, unmeasured = features(tmp_path / "RUN"), files(tmp_path / "RUN")
     bright = source(Brightest())
     bright.fails_after = sum(name < "16" for name in TRAINED) + 1  # one picture into the second shard
     assert "the network broke" in extract("--jobs", "1", objectness="bright", expected=2)
     assert features(tmp_path / "RUN") == before
     first, second = (f"shards/trainval/{index:07}.safetensors" for index in (0, 1))
-    assert files(tmp_path / "RUN")[first] == files(tmp_path / "FRESH")[first]
+    assert files(tmp_path / "RUN")[first] == files(made_once / "BRIGHT")[first]
     assert files(tmp_path / "RUN")[second] == unmeasured[second]
     unseen()
     bright = source(Brightest())
     extract(objectness="bright")
     assert sorted(bright.seen) == hashes(root, [name for name in TRAINED if name >= "16"])
-    assert files(tmp_path / "RUN") == files(tmp_path / "FRESH")
+    assert files(tmp_path / "RUN") == files(made_once / "BRIGHT")
 
 
 KILLED = """
@@ -125,37 +117,31 @@ main(sys.argv[3:])
 """
 
 
-@pytest.mark.parametrize("after", ["0", "8", "9"])
-def test_a_killed_process_is_continued(root, tmp_path, extract, source, after):
-    source(Brightest())
-    extract(out="FRESH", objectness="bright")
-    extract()
+@pytest.mark.usefixtures("plain_run")
+def test_a_killed_process_is_continued(root, tmp_path, made_once, extract, source):
     line = ["extract", "--out", str(tmp_path / "RUN"), "--objectness", "bright", "--jobs", "1", "--quiet"]
-    code = [sys.executable, "-c", KILLED, str(Path(__file__).parent), after, *line]
+    code = [sys.executable, "-c", KILLED, str(Path(__file__).parent), "8", *line]
     done = subprocess.run(code, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == -signal.SIGKILL
     bright = source(Brightest())
     extract(objectness="bright")
-    assert len(bright.seen) == len(TRAINED) - (7 if int(after) >= 7 else 0)
-    assert files(tmp_path / "RUN") == files(tmp_path / "FRESH")
+    assert len(bright.seen) == len(TRAINED) - 7  # those of the first shard
+    assert files(tmp_path / "RUN") == files(made_once / "BRIGHT")
     assert not list(tmp_path.glob("RUN/shards/*/.*"))
 
 
-def test_shards_of_another_run_are_completed_in_their_copies(root, tmp_path, extract, source, unseen):
-    source(Brightest())
-    extract(out="FRESH", objectness="bright")
-    extract(out="OTHER")
-    before = files(tmp_path / "OTHER")
+def test_shards_of_another_run_are_completed_in_their_copies(root, tmp_path, made_once, extract, source, unseen):
+    before = files(made_once / "PLAIN")
     unseen()
     bright = source(Brightest())
-    extract("--shards-from", tmp_path / "OTHER", objectness="bright")
+    extract("--shards-from", made_once / "PLAIN", objectness="bright")
     assert sorted(bright.seen) == hashes(root, TRAINED)
-    assert files(tmp_path / "OTHER") == before
-    assert files(tmp_path / "RUN") == files(tmp_path / "FRESH")
+    assert files(made_once / "PLAIN") == before
+    assert files(tmp_path / "RUN") == files(made_once / "BRIGHT")
     nothing = source(Brightest())
-    extract("--shards-from", tmp_path / "FRESH", out="THIRD", objectness="bright")
+    extract("--shards-from", made_once / "BRIGHT", out="THIRD", objectness="bright")
     assert nothing.seen == []
-    assert files(tmp_path / "THIRD") == files(tmp_path / "FRESH")
+    assert files(tmp_path / "THIRD") == files(made_once / "BRIGHT")
 
 
 def test_pictures_that_are_gone_or_renamed_leave_the_numbers_of_the_others(root, tmp_path, extract, source, unseen):
@@ -177,10 +163,10 @@ def test_pictures_that_are_gone_or_renamed_leave_the_numbers_of_the_others(root,
     assert {name for name, one in after.items() if one is not None} == TRAINED - {"00", "02"} | {"renamed"}
 
 
+@pytest.mark.usefixtures("plain_run")
 def test_a_picture_with_other_pixels_than_its_features_is_refused_with_the_way_out(
     root, tmp_path, extract, source, command
 ):
-    extract()
     shutil.copy(root / "01.png", root / "02.png")
     before = features(tmp_path / "RUN")
     source(Brightest())
@@ -189,13 +175,13 @@ def test_a_picture_with_other_pixels_than_its_features_is_refused_with_the_way_o
     assert "lapsvm verify --pictures --remove" in said
     assert features(tmp_path / "RUN") == before
     assert "02" not in are_measured(tmp_path / "RUN")
-    assert command("verify", "--out", tmp_path / "RUN", "--pictures", "--remove").status == 0
+    assert command("verify", "--out", tmp_path / "RUN", "--root", root, "--pictures", "--remove").status == 0
     extract(objectness="bright")
     assert are_measured(tmp_path / "RUN") == TRAINED
 
 
+@pytest.mark.usefixtures("plain_run")
 def test_a_picture_that_is_gone_bad_keeps_no_numbers_where_bad_ones_are_skipped(root, tmp_path, extract, source):
-    extract()
     (root / "02.png").write_bytes((root / "02.png").read_bytes()[:300])
     source(Brightest())
     assert "02.png" in extract(objectness="bright", expected=2)
@@ -206,9 +192,8 @@ def test_a_picture_that_is_gone_bad_keeps_no_numbers_where_bad_ones_are_skipped(
     assert bright.seen == []
 
 
+@pytest.mark.usefixtures("bright_run")
 def test_a_number_that_is_damaged_is_found_and_its_shard_is_made_again(root, tmp_path, extract, source, command):
-    source(Brightest())
-    extract(objectness="bright")
     before = files(tmp_path / "RUN")
     path = tmp_path / "RUN" / "shards" / "trainval" / "0000000.safetensors"
     number = next(one for one in measured(tmp_path / "RUN").values() if one is not None)[-1:].tobytes()
@@ -224,10 +209,10 @@ def test_a_number_that_is_damaged_is_found_and_its_shard_is_made_again(root, tmp
 
 
 @pytest.mark.parametrize("verb", ["run", "extract"])
+@pytest.mark.usefixtures("plain_run")
 def test_a_run_that_was_refined_without_a_source_is_refused_with_one_before_a_byte_changes(
     root, tmp_path, extract, source, command, verb
 ):
-    extract()
     out = tmp_path / "RUN"
     assert command("train", "--out", out, "--C", "1", "--folds", "2").status == 0
     assert command("refine", "--out", out, "--refine", "1").status == 0

@@ -86,19 +86,8 @@ def extract(digits, tmp_path, command, made):
     """Extract with projected features; return what was made, by name."""
 
     def run(name, *options):
-        line = [
-            "extract",
-            "--data",
-            "voc",
-            "--root",
-            digits,
-            "--out",
-            tmp_path / name,
-            "--extractor",
-            "hog",
-            "--pca",
-            "30",
-        ]
+        line = ["extract", "--data", "voc", "--root", digits, "--out", tmp_path / name, "--extractor", "hog"]
+        line += ["--pca", "30"]
         line += ["--windows", "grid", "--max-windows", "60", "--classes", "six", "--quiet", *options]
         assert command(*line).status == 0
         return made(tmp_path / name, "shards/*/*.safetensors", "projection.safetensors")

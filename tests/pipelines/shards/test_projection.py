@@ -13,26 +13,15 @@ from lapsvm.pipelines.shards import forecast
 from lapsvm.features import load_projection, open_shards
 from lapsvm.features.projection import Moments
 
-OPTIONS = [
-    "--pca",
-    "40",
-    "--set",
-    "windows.max_area=0.8",
-    "--set",
-    "detect.demotion=1",
-    "--set",
-    "detect.box_voting=0.5",
-]
+from ..calls import done
+
+OPTIONS = ["--pca", "40", "--set=windows.max_area=0.8", "--set=detect.demotion=1", "--set=detect.box_voting=0.5"]
 
 
 @pytest.fixture(scope="module")
 def projected(digits, fast, tmp_path_factory):
-    from lapsvm.pipelines.commands.verbs import main
-
     out = tmp_path_factory.mktemp("projected") / "RUN"
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *fast, *OPTIONS])
-    assert exit_.value.code == 0
+    done("run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast, *OPTIONS)
     return out
 
 
@@ -43,12 +32,6 @@ def test_shards_hold_the_components_of_windows_below_the_limit(projected):
             boxes = shard.boxes[shard.offsets[index] : shard.offsets[index + 1]].astype(float)
             areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
             assert (areas <= 0.8 * height * width).all()
-
-
-def test_a_rerun_has_nothing_to_do(projected, digits, fast, command, made):
-    before = made(projected)
-    again = command("run", "--data", "voc", "--root", digits, "--out", projected, "--quiet", *fast, *OPTIONS)
-    assert (again.status, made(projected)) == (0, before)
 
 
 def test_an_interrupted_fit_goes_on_where_it_was(
@@ -63,7 +46,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(
             signal.raise_signal(signal.SIGINT)
         return prepare(record, *rest)
 
-    pca, max_area = OPTIONS[:2], OPTIONS[2:4]
+    pca, max_area = OPTIONS[:2], OPTIONS[2:3]
     line = ["extract", "--data", "voc", "--root", digits, *fast_extraction, *pca, *max_area, "--jobs", "1"]
     run = tmp_path / "RUN"
     with monkeypatch.context() as patch:
@@ -92,7 +75,7 @@ def test_sums_that_are_damaged_are_not_used(digits, fast_extraction, command, ma
     Moments.empty([2]).save(run / "projection-sums.safetensors", {"seed": 0})
     path = run / "projection-sums.safetensors"
     path.write_bytes(damage(path.read_bytes()))
-    line = ["extract", "--data", "voc", "--root", digits, *fast_extraction, *OPTIONS[:4], "--out", run]
+    line = ["extract", "--data", "voc", "--root", digits, *fast_extraction, *OPTIONS[:3], "--out", run]
     assert command(*line).status == 0
     assert made(run, "projection.safetensors") == made(projected, "projection.safetensors")
 
@@ -104,7 +87,7 @@ def seconds(text):
 
 
 def test_times_of_all_stages_add_up(digits, fast, command, tmp_path):
-    line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast, *OPTIONS[:4]]
+    line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast, *OPTIONS[:3]]
     said = " ".join(command(*line).err.split())
     total, parts = re.search(r"time: ([\d. mins]+) in all: (.*)", said).groups()
     rows = {name: seconds(text) for name, text in re.findall(r"([a-z ]+?) (\d[\d. min]* s)", parts)}
@@ -176,9 +159,9 @@ def test_prediction_in_a_run_folder_detects_as_the_run_did(projected, digits, co
     assert found[3] != found[0]
 
 
-def test_shards_from_brings_the_projection_along(projected, digits, fast, command, tmp_path):
-    options = [*fast, *OPTIONS, "--shards-from", projected, "--quiet"]
-    said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *options)
+def test_shards_from_brings_the_projection_along(projected, digits, fast_extraction, command, tmp_path):
+    options = [*fast_extraction, *OPTIONS[:3], "--shards-from", projected, "--quiet"]
+    said = command("extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *options)
     assert said.status == 0
     one, other = (load_projection(run / "projection.safetensors") for run in (projected, tmp_path / "RUN"))
     assert one.fingerprint == other.fingerprint

@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.verbs import main
 
 from lapsvm.features import open_shards
 from lapsvm.features.extractors import torch_network, torch_running
+
+from ..calls import done
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -49,9 +50,7 @@ def nets(tmp_path_factory):
 def out(nets, digits, fast_network, tmp_path_factory):
     """A run on two networks of torch; not to be changed."""
     run = tmp_path_factory.mktemp("torch") / "RUN"
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(run), *fast_network, *OPTIONS, "--jobs", "1"])
-    assert exit_.value.code == 0
+    done("run", "--data", "voc", "--root", digits, "--out", run, *fast_network, *OPTIONS, "--jobs", "1")
     return run
 
 
