@@ -129,13 +129,6 @@ def chance(count, pictures, positives):
     return np.mean(means), np.quantile(means, 0.998)
 
 
-def test_random_labels_of_copies_are_learned_without_groups(line, tmp_path, command, ungrouped):
-    assert command(*line).status == 0
-    held_out, chosen_by = figures(tmp_path / "RUN")
-    assert held_out > 0.85
-    assert chosen_by > 0.85
-
-
 @pytest.mark.parametrize("refinement", [[], ["--refine", "1"]])
 def test_random_labels_of_copies_stay_at_chance(line, tmp_path, command, refinement):
     """Held-out scores, the folds that choose constants, and the folds of `compare`."""
@@ -155,6 +148,7 @@ def test_random_labels_of_copies_stay_at_chance(line, tmp_path, command, refinem
 def test_a_run_whose_folds_divide_copies_is_trained_again_or_refused(line, tmp_path, command, ungrouped):
     assert command(*line).status == 0
     before = figures(tmp_path / "RUN")
+    assert min(before) > 0.85  # random labels are learned
     ungrouped.undo()
     for verb in ("refine", "detect", "threshold"):
         said = command(verb, "--out", tmp_path / "RUN", *(["--refine", "1"] if verb == "refine" else []))

@@ -18,15 +18,6 @@ HINGE = ["--learner", "latent_svm", "--J", "2"]
 
 
 @pytest.fixture
-def extracted(run_copy):
-    """Return a run folder that has shards and no models."""
-    for path in (run_copy / "models").iterdir():
-        path.unlink()
-    (run_copy / "history.csv").unlink()
-    return run_copy
-
-
-@pytest.fixture
 def trained(extracted, command):
     """Train with some options; return what the command read: settings, bags, their scale, labels of a class."""
 

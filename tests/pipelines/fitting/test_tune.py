@@ -1,11 +1,7 @@
 """Choosing constants: the thesis's grids, the same models as training, and everything told."""
 
 import json
-import shutil
 import statistics
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -24,15 +20,6 @@ from lapsvm.detection import Detector
 def y():
     """Return labels of 4 positives and 6 negatives among 12 pictures."""
     return np.array([1, 1, 0, 1, 1, -1, -1, -1, 0, -1, -1, -1], dtype=np.int8)
-
-
-@pytest.fixture
-def extracted(run_copy):
-    """Return a run folder that has shards and no models."""
-    for path in (run_copy / "models").iterdir():
-        path.unlink()
-    (run_copy / "history.csv").unlink()
-    return run_copy
 
 
 def with_train(**values):
@@ -139,22 +126,6 @@ def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
     assert asked == ["six", "three", "three"]
     assert made(extracted, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
     assert not (extracted / "choices.json").exists()
-
-
-@pytest.mark.slow
-def test_a_killed_tune_continues_to_the_same_bytes(extracted, tmp_path, made):
-    twin = shutil.copytree(extracted, tmp_path / "TWIN")
-    line = [sys.executable, "-m", "lapsvm.pipelines", "tune", "--C", "0.01,0.1,1,10,100", "--folds", "3", "--out"]
-    subprocess.run([*line, twin], check=True, capture_output=True)
-    for delay in (1.5, 2.5, 3.5):
-        process = subprocess.Popen([*line, extracted], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        process.kill()
-        process.wait()
-    subprocess.run([*line, extracted], check=True, capture_output=True)
-    patterns = ("models/*", "history.csv", "tuning.json")
-    assert made(extracted, *patterns) == made(twin, *patterns)
-    assert not list(extracted.rglob("*.partial"))
 
 
 def test_tune_walks_along_c_and_train_says_so_too(extracted, command, made):

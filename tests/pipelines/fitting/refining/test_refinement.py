@@ -20,17 +20,15 @@ from lapsvm.bags import Bags
 from lapsvm.detection import Detector
 from lapsvm.latent import KnownBoxes
 
+from ...calls import done
+
 REFINEMENT = ["--refine", "2", "--set=refine.C=10"]
 
 
 @pytest.fixture(scope="module")
 def refined(digits, fast, tmp_path_factory):
-    from lapsvm.pipelines.commands.verbs import main
-
     out = tmp_path_factory.mktemp("refined") / "RUN"
-    with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *fast, *REFINEMENT])
-    assert exit_.value.code == 0
+    done("run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast, *REFINEMENT)
     return out
 
 
@@ -71,13 +69,6 @@ def test_the_page_plots_the_steps_of_the_last_round(refined):
     assert f"{float(rows['round 2']['objective']):.6g}" in page
     provenance = Detector.load(refined / "models" / "six.safetensors").provenance
     assert provenance["result"]["objective"] == pytest.approx(float(rows["round 2"]["objective"]))
-
-
-def test_a_rerun_has_nothing_to_do(refined, digits, fast, command, made):
-    before, times = made(refined), (refined / "timings.json").read_text()
-    said = command("run", "--data", "voc", "--root", digits, "--out", refined, "--quiet", *fast, *REFINEMENT)
-    assert (said.status, made(refined)) == (0, before)
-    assert '"refine"' in times
 
 
 def test_a_class_that_was_lost_is_refined_again_to_the_same_bytes(refined, command, made):
@@ -141,11 +132,6 @@ def test_with_as_many_candidates_as_windows_nothing_changes(run_copy, refined, c
         np.testing.assert_allclose(found.coef, Detector.load(path).coef, atol=1e-6)
 
 
-def test_few_candidates_still_give_a_detector(run_copy, command):
-    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--set=refine.candidates=5").status == 0
-    assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()
-
-
 def test_little_memory_changes_no_byte(run_copy, refined, command):
     """Stored windows stay in their files, and every chain has a copy of its own."""
     assert command("refine", "--out", run_copy, *REFINEMENT, "--memory", "1M", "--quiet").status == 0
@@ -168,17 +154,7 @@ def test_a_class_with_fewer_pictures_than_folds_is_refined_without_them(digits, 
     rows = [line.split() for line in path.read_text().splitlines()]
     shown = [image_id for image_id, flag in rows if flag == "1"][:1]
     path.write_text("".join(f"{image_id} {1 if image_id in shown else -1:2d}\n" for image_id, _ in rows))
-    given = (
-        "--data",
-        "voc",
-        "--root",
-        root,
-        "--out",
-        tmp_path / "RUN",
-        *fast_extraction,
-        "--C",
-        "1",
-    )
+    given = ("--data", "voc", "--root", root, "--out", tmp_path / "RUN", *fast_extraction, "--C", "1")
     said = command("run", *given, "--refine", "1")
     assert said.status == 0
     assert "scores of six have no probabilities, which need 3 pictures with it and 3 without, got 1" in said.err
