@@ -14,12 +14,12 @@ from contextlib import contextmanager
 
 import pytest
 from lapsvm.datasets.digits import write_digits
-from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.review.server import ReviewServer
 from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from lapsvm.annotations.export import EXPORTED, read_exported
 
+from ..calls import done
 from .reviews import learn, review_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -48,9 +48,7 @@ def looked_at(fast, tmp_path_factory):
     folder = tmp_path_factory.mktemp("more")
     write_digits(folder / "digits", seed=3, n_train=110, n_test=10)
     line = ["run", "--data", "voc", "--root", folder / "digits", "--out", folder / "RUN", *fast, "--refine", "1"]
-    with pytest.raises(SystemExit) as end:
-        main([*map(str, line), "--quiet"])
-    assert end.value.code == 0
+    done(*line, "--quiet")
     return folder / "RUN"
 
 

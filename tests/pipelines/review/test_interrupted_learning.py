@@ -4,8 +4,6 @@ import json
 import signal
 import urllib.request
 
-from lapsvm.pipelines.verdicts.verdict import read_verdicts
-
 
 def look(address, count):
     """Reject some pictures of the first class, as the page does, and return the last reply."""
@@ -34,16 +32,3 @@ def test_ctrl_c_ends_while_a_class_learns(started, learning_run, command):
     train = f"lapsvm run --out {learning_run}"
     assert said.splitlines()[-1] == f"lapsvm: the review has ended, every verdict is saved; train on them: {train}"
     assert len((learning_run / "verdicts.jsonl").read_text().splitlines()) == 10
-
-
-def test_a_process_that_is_killed_while_a_class_learns_loses_no_verdict(started, learning_run):
-    process, address = started(learning_run)
-    assert look(address, 10)["busy"]
-    process.kill()
-    process.wait()
-    log = read_verdicts(learning_run / "verdicts.jsonl")
-    assert [len(of_class) for of_class in log.by_class.values()] == [10]
-    assert not log.damaged
-    _, address = started(learning_run)
-    assert look(address, 12)["learning"] == ""  # ten of them are no news
-    assert look(address, 15)["learning"] == "learning from 15 verdicts..."

@@ -15,7 +15,7 @@ from lapsvm.pipelines.verdicts.verdict import read_verdicts
 from lapsvm.features import read_shard
 from lapsvm.files import is_temporary
 
-KILLS = int(os.environ.get("LAPSVM_KILLS", "50" if os.environ.get("FUZZ_SECONDS") else "2"))
+KILLS = int(os.environ.get("LAPSVM_KILLS", "50" if os.environ.get("FUZZ_SECONDS") else "1"))
 MANY = 10
 KEPT = "*/**/*.safetensors", "*.json", "run.toml"
 """What a review never changes; `drawn.safetensors` gains the features of drawn boxes."""

@@ -136,10 +136,10 @@ def test_a_late_verdict_records_the_boxes_that_the_person_saw(learning_session, 
     assert shown["candidates"] != learning_session.item(0, row)["candidates"]
 
 
-@pytest.mark.parametrize("version", [2, -1, True, "0", None, 0.0, 10**30])
-def test_boxes_that_nobody_saw_are_refused(learning_session, learning_run, version):
-    with pytest.raises(LookupError):
-        say(learning_session, [0], verdict="none", version=version)
+def test_boxes_that_nobody_saw_are_refused(learning_session, learning_run):
+    for version in (2, -1, True, "0", None, 0.0, 10**30):
+        with pytest.raises(LookupError):
+            say(learning_session, [0], verdict="none", version=version)
     assert not (learning_run / "verdicts.jsonl").exists()
 
 
@@ -205,9 +205,7 @@ def test_every_picture_that_does_not_show_the_class_is_learned_as_one(learning_s
     ("error", "reason"),
     [
         (DataError("the disk is\n gone."), "the disk is gone."),
-        (RuntimeError("no"), "RuntimeError: no"),
         (MemoryError(), "MemoryError: "),
-        (SystemExit(3), "SystemExit: 3"),
     ],
 )
 def test_a_failure_is_one_sentence_and_loses_nothing(learning_session, learning_run, monkeypatch, error, reason):

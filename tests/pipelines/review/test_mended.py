@@ -91,13 +91,7 @@ def edit_cvat(folder, picture, rows):
     return folder
 
 
-EDITORS = {
-    "coco": edit_coco,
-    "yolo": edit_yolo,
-    "voc": edit_voc,
-    "label-studio": edit_label_studio,
-    "cvat": edit_cvat,
-}
+EDITORS = {"coco": edit_coco, "yolo": edit_yolo, "voc": edit_voc, "label-studio": edit_label_studio, "cvat": edit_cvat}
 
 
 @pytest.fixture(params=EDITORS)

@@ -1,6 +1,7 @@
 """The server of a review: it answers its own page alone, and loses no verdict."""
 
 import json
+import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,14 +14,25 @@ from lapsvm.pipelines.verdicts.verdict import read_verdicts
 
 from lapsvm.errors import OptionError
 
+from .conftest import opened, serving
+
+
+@pytest.fixture(scope="module")
+def refusing(finished, tmp_path_factory):
+    """Return a client of a server that shall save nothing, with the file that it would save verdicts in."""
+    run = shutil.copytree(finished, tmp_path_factory.mktemp("refusing") / "RUN")
+    with serving(opened(run)) as client:
+        client.verdicts_file = run / "verdicts.jsonl"
+        yield client
+
 
 def first(served, index=0):
     """Return the first picture of a class, as the page asks for it."""
     return served.json(f"item/{index}/{served.json(f'queue/{index}')[0]['n']}")
 
 
-def test_the_page_its_files_and_pictures_are_served_with_a_strict_policy(served):
-    item = first(served)
+def test_the_page_its_files_and_pictures_are_served_with_a_strict_policy(refusing):
+    item = first(refusing)
     for path, kind in {
         "": "text/html",
         "transport.js": "text/javascript",
@@ -28,7 +40,7 @@ def test_the_page_its_files_and_pictures_are_served_with_a_strict_policy(served)
         "review.css": "text/css",
         f"picture/{item['n']}": "image/jpeg",
     }.items():
-        status, headers, content = served.get(path)
+        status, headers, content = refusing.get(path)
         assert status == 200
         assert content
         assert headers["Content-Type"].startswith(kind)
@@ -65,29 +77,29 @@ def test_a_verdict_is_in_the_file_before_the_answer(served, run_copy):
         {"Sec_Fetch_Site": "same-site"},
     ],
 )
-def test_other_sites_get_and_save_nothing(served, run_copy, headers):
-    item = first(served)
+def test_other_sites_get_and_save_nothing(refusing, headers):
+    item = first(refusing)
     for status, _, content in (
-        served.get("state", **headers),
-        served.post({"class": 0, "n": item["n"], "verdict": "none"}, **headers),
+        refusing.get("state", **headers),
+        refusing.post({"class": 0, "n": item["n"], "verdict": "none"}, **headers),
     ):
         assert status in (400, 403)
         assert b'"name"' not in content
-    assert not (run_copy / "verdicts.jsonl").exists()
+    assert not refusing.verdicts_file.exists()
 
 
-def test_no_verdict_comes_without_an_origin_or_as_a_form(served, run_copy):
-    entry = {"class": 0, "n": first(served)["n"], "verdict": "none"}
-    assert served.post(entry, Origin=None)[0] == 403
-    assert served.post(entry, Content_Type="text/plain")[0] == 415
-    assert served.post(entry, Content_Type="application/x-www-form-urlencoded")[0] == 415
-    assert not (run_copy / "verdicts.jsonl").exists()
+def test_no_verdict_comes_without_an_origin_or_as_a_form(refusing):
+    entry = {"class": 0, "n": first(refusing)["n"], "verdict": "none"}
+    assert refusing.post(entry, Origin=None)[0] == 403
+    assert refusing.post(entry, Content_Type="text/plain")[0] == 415
+    assert refusing.post(entry, Content_Type="application/x-www-form-urlencoded")[0] == 415
+    assert not refusing.verdicts_file.exists()
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", "A" * 32, "..", "%2e%2e"])
-def test_a_wrong_token_opens_nothing(served, token):
+def test_a_wrong_token_opens_nothing(refusing, token):
     for path in ("", "state", "transport.js", "review.js", "picture/0"):
-        assert served.request("GET", path, token=token.encode("utf-8").decode("latin-1"))[0] == 404
+        assert refusing.request("GET", path, token=token.encode("utf-8").decode("latin-1"))[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -114,15 +126,15 @@ def test_a_wrong_token_opens_nothing(served, token):
         "verdict",
     ],
 )
-def test_no_other_path_opens_anything(served, path):
-    status, _, content = served.get(path)
+def test_no_other_path_opens_anything(refusing, path):
+    status, _, content = refusing.get(path)
     assert status == 404
     assert content == b"There is nothing at this address."
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"])
-def test_no_other_method_is_known(served, method):
-    assert served.request(method, "state")[0] == 501
+def test_no_other_method_is_known(refusing, method):
+    assert refusing.request(method, "state")[0] == 501
 
 
 @pytest.mark.parametrize(
@@ -142,22 +154,22 @@ def test_no_other_method_is_known(served, method):
         ({"n": [0]}, 404),
     ],
 )
-def test_a_wrong_verdict_is_refused_in_a_sentence(served, run_copy, change, status):
-    entry = {"class": 0, "n": first(served)["n"], "verdict": "none"} | change
-    answer, _, content = served.post(entry)
+def test_a_wrong_verdict_is_refused_in_a_sentence(refusing, change, status):
+    entry = {"class": 0, "n": first(refusing)["n"], "verdict": "none"} | change
+    answer, _, content = refusing.post(entry)
     assert answer == status
     assert content.decode().endswith(".")
-    assert not (run_copy / "verdicts.jsonl").exists()
+    assert not refusing.verdicts_file.exists()
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 60_000, b"null"])
-def test_a_body_that_is_no_verdict_is_refused(served, body):
-    assert served.post(body)[0] == 400
+def test_a_body_that_is_no_verdict_is_refused(refusing, body):
+    assert refusing.post(body)[0] == 400
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "99999999", "x"])
-def test_a_body_of_a_wrong_length_is_not_read(served, length):
-    assert served.post(b"{}", Content_Length=length)[0] in (400, 413)
+def test_a_body_of_a_wrong_length_is_not_read(refusing, length):
+    assert refusing.post(b"{}", Content_Length=length)[0] in (400, 413)
 
 
 def test_a_page_cannot_choose_what_identifies_its_verdict(served, run_copy):

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -23,27 +24,9 @@ CLASS, OTHER = "six", "three"
 REFINE = ["--refine", "1", "--redo", "--quiet"]
 
 
-@pytest.fixture(scope="session")
-def refined(finished, tmp_path_factory, made):
-    """A refined run on the digits without verdicts; not to be changed."""
-    import shutil
-
-    from lapsvm.pipelines.commands.verbs import main
-
-    run = tmp_path_factory.mktemp("refined") / "RUN"
-    shutil.copytree(finished, run)
-    for line in (["refine", *REFINE], ["detect", "--quiet"], ["evaluate", "--quiet"]):
-        with pytest.raises(SystemExit) as end:
-            main([line[0], "--out", str(run), *line[1:]])
-        assert end.value.code == 0
-    return run
-
-
 @pytest.fixture
 def run(refined, tmp_path):
     """A refined run that a test may change."""
-    import shutil
-
     return shutil.copytree(refined, tmp_path / "REFINED")
 
 
@@ -229,8 +212,6 @@ def test_a_refused_stage_takes_no_verdicts(run, tmp_path, refused, had):
 
 
 def test_without_boxes_and_verdicts_the_page_says_that_nobody_looked(run, digits, command, tmp_path):
-    import shutil
-
     unboxed = tmp_path / "unboxed"
     shutil.copytree(digits, unboxed, ignore=shutil.ignore_patterns("Annotations"))
     said = command("evaluate", "--out", run, "--root", unboxed)
@@ -243,8 +224,6 @@ def test_without_boxes_and_verdicts_the_page_says_that_nobody_looked(run, digits
 
 
 def test_after_verdicts_the_page_names_the_classes_that_nobody_looked_at(run, digits, command, tmp_path):
-    import shutil
-
     unboxed = tmp_path / "unboxed"
     shutil.copytree(digits, unboxed, ignore=shutil.ignore_patterns("Annotations"))
     others = [name for name in RunFolder(run).settings().data.classes if name != CLASS]

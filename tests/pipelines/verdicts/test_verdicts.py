@@ -101,12 +101,12 @@ def test_no_other_kind_of_file_is_read_or_written(tmp_path):
 
 
 @pytest.mark.slow
-def test_forty_thousand_verdicts_are_read(tmp_path):
+def test_thousands_of_verdicts_are_read(tmp_path):
     path = tmp_path / "verdicts.jsonl"
     line = ONE.line()
-    path.write_text("".join(line.replace("a.jpg", f"{number % 39_000}.jpg") for number in range(40_000)))
+    path.write_text("".join(line.replace("a.jpg", f"{number % 7_800}.jpg") for number in range(8_000)))
     log = read_verdicts(path)
-    assert len(log.of_class("cat")) == 39_000
+    assert len(log.of_class("cat")) == 7_800
     assert not log.damaged
 
 
