@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ..calls import status_of
 from .pages import BENCHMARKS, assert_one_table_changed, page_of, rows_of
 
 
@@ -36,10 +37,9 @@ def rows(capsys, tmp_path):
 
     def said(module, *words):
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            module.main(words)
+        status = status_of(module.main, *words)
         text = capsys.readouterr()
-        assert ended.value.code == 0, text.err
+        assert status == 0, text.err
         return text.out
 
     def run(module, *words):
@@ -53,3 +53,16 @@ def rows(capsys, tmp_path):
         return rows_of(printed)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def siblings(request):
+    """Return name -> module of the commands that a test file needs: its FOLDER of `benchmarks/`, and its MODULES."""
+    folder, names = str(BENCHMARKS / request.module.FOLDER), request.module.MODULES
+    sys.path.insert(0, folder)
+    try:
+        yield {name: __import__(name) for name in names}
+    finally:
+        sys.path.remove(folder)
+        for name in names:
+            sys.modules.pop(name, None)

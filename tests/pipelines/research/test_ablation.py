@@ -15,6 +15,8 @@ from rows import Row, rows_markdown, rows_table
 
 from lapsvm.errors import OptionError, StageError
 
+from ..calls import status_of
+
 MEASURES = {"ap_11point", "ap_area", "corloc", "pointing", "image_ap"}
 
 
@@ -100,9 +102,7 @@ def test_a_row_needs_a_name_and_a_run(text):
 
 
 def test_an_unknown_variant_is_refused_in_one_line(finished, tmp_path, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        variants.main(["--run", finished, "--out", tmp_path / "D", "--variants", "none"])
-    assert exit_.value.code == 2
+    assert status_of(variants.main, "--run", finished, "--out", tmp_path / "D", "--variants", "none") == 2
     line = capsys.readouterr().err
     assert line.startswith("lapsvm: option --variants must name some of unchanged, ")
     assert line.endswith(", got 'none'.\n")

@@ -17,9 +17,11 @@ from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.settings.settings import Settings
 
 from lapsvm.bags import Bags
-from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
+from lapsvm.errors import InputError, OneClassError, StageError
 from lapsvm.evaluation import read_results
 from lapsvm.features import Block
+
+from ..calls import done, status_of
 
 METHODS = list(Method)
 EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (40, 80), Method.OICR: (1, 2)}
@@ -207,9 +209,8 @@ def test_seeds_leave_a_run_each_with_the_constants_of_the_first(of_seeds, finish
     ],
 )
 def test_wrong_seeds_and_constants_of_another_method_are_refused(finished, tmp_path, capsys, method, given, message):
-    with pytest.raises(SystemExit) as exit_:
-        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, *given])
-    assert exit_.value.code == 2
+    line = ["--run", finished, "--out", tmp_path / "A", "--method", method, *given]
+    assert status_of(baselines.main, *line) == 2
     assert capsys.readouterr().err == f"lapsvm: {message}\n"
     assert not (tmp_path / "A").exists()
 
@@ -218,9 +219,7 @@ def test_wrong_seeds_and_constants_of_another_method_are_refused(finished, tmp_p
 def test_the_seed_is_0_unless_it_is_given(monkeypatch, tmp_path, given):
     found = []
     monkeypatch.setattr(baselines, "run", lambda *arguments, **_: found.append(arguments[3]))
-    with pytest.raises(SystemExit) as exit_:
-        baselines.main(["--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", *given])
-    assert exit_.value.code == 0
+    done("--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", *given, command=baselines.main)
     assert found == [3 if given else 0]
 
 
@@ -252,14 +251,3 @@ def test_too_few_positives_for_the_folds_are_refused(run_copy, tmp_path):
     (run_copy / "run.toml").write_text(text.replace("\nfolds = 2", "\nfolds = 90", 1))
     with pytest.raises(OneClassError, match="for 90 folds"):
         baselines.run(run_copy, tmp_path / "DIR", Method.MI_SVM, quiet=True)
-
-
-def test_an_expected_failure_is_one_line_and_exit_status_2(monkeypatch, capsys, tmp_path):
-    def refuse(*_, **__):
-        raise LapsvmError("the thing broke its rule.")
-
-    monkeypatch.setattr(baselines, "run", refuse)
-    with pytest.raises(SystemExit) as exit_:
-        baselines.main(["--run", tmp_path, "--out", tmp_path, "--method", "mi_svm"])
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err == "lapsvm: the thing broke its rule.\n"

@@ -2,25 +2,19 @@
 
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-DEFECTS = Path(__file__).parents[3] / "benchmarks" / "defects"
+from ..calls import done
+
+FOLDER = "defects"
 MODULES = ("judged", "normal_memory", "picture_classifier", "how_far")
 
 
-@pytest.fixture(scope="module")
-def defects():
-    """The modules by name; they import each other as siblings."""
-    sys.path.insert(0, str(DEFECTS))
-    try:
-        yield {name: __import__(name) for name in MODULES}
-    finally:
-        sys.path.remove(str(DEFECTS))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+@pytest.fixture
+def defects(siblings):
+    return siblings
 
 
 class Colours:
@@ -116,9 +110,7 @@ def test_the_command_writes_figures_of_all_methods(defects, finished, tmp_path, 
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     to = tmp_path / "figures.json"
     monkeypatch.setattr(sys, "path", [*sys.path])
-    with pytest.raises(SystemExit) as ended:
-        defects["how_far"].main([finished, "--sizes", "8", "--supervised", "--to", to])
-    assert ended.value.code == 0
+    done(finished, "--sizes", "8", "--supervised", "--to", to, command=defects["how_far"].main)
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
     found, stored = json.loads(to.read_text()), json.loads((finished / "evaluation.json").read_text())["sets"]["test"]
     assert set(found["figures"]) == {"lapsvm", "memory of good pictures, 8", "picture classifier, 8", "true boxes"}

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -30,22 +28,18 @@ from lapsvm.boxes import iou
 from lapsvm.evaluation import holm
 from lapsvm.latent import StructuralProblem, fit_many
 
+from ..calls import done, status_of
+
 FIRST = 16
 SMALL = ["--first", FIRST, "--folds", 2, "--C", "1,10", "--hinge-C", "0.1", "--J", "0.3,1", "--draws", 20, "--quiet"]
-
-
-def run(main, *arguments):
-    """Run a protocol and return the exit status."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(one) for one in arguments])
-    return exit_.value.code
+SWAPPED = ["--swap", "--shares", "0,50,100", *SMALL]
 
 
 @pytest.fixture(scope="module")
 def supervised(finished, tmp_path_factory):
     """The folder of a finished supervision protocol; not to be changed."""
     out = tmp_path_factory.mktemp("protocols") / "OUT"
-    assert run(supervision.main, "--shards-from", finished, "--out", out, "--swap", "--shares", "0,50,100", *SMALL) == 0
+    done("--shards-from", finished, "--out", out, *SWAPPED, command=supervision.main)
     return out
 
 
@@ -159,10 +153,7 @@ def test_finished_cells_are_kept_and_a_lost_one_is_made_again(supervised, finish
     lost = next(cells.glob("latent_ap-S50-*.json"))
     kept = json.loads(lost.read_text())
     lost.unlink()
-    assert (
-        run(supervision.main, "--shards-from", finished, "--out", supervised, "--swap", "--shares", "0,50,100", *SMALL)
-        == 0
-    )
+    done("--shards-from", finished, "--out", supervised, *SWAPPED, command=supervision.main)
     after = {path.name: path.stat().st_mtime_ns for path in cells.iterdir()}
     assert before.keys() == after.keys()
     assert {name for name in before if before[name] != after[name]} == {lost.name}
@@ -178,7 +169,7 @@ def test_the_settings_name_the_command(supervised):
 
 def test_the_table_has_every_learner_and_its_tests(finished, tmp_path):
     names = "latent_ap,latent_ndcg,latent_auc,latent_svm,mean_svm"
-    assert run(learners.main, "--shards-from", finished, "--out", tmp_path, "--classes", "six,three", *SMALL) == 0
+    assert status_of(learners.main, "--shards-from", finished, "--out", tmp_path, "--classes", "six,three", *SMALL) == 0
     table = json.loads((tmp_path / "learners.json").read_text())
     assert ",".join(table["methods"]) == names
     (part,) = table["shares"]
@@ -248,31 +239,25 @@ def test_nothing_to_rank_is_an_ap_of_0():
 )
 def test_bad_options_are_one_sentence(finished, tmp_path, capsys, options, sentence):
     line = ["--shards-from", finished, "--out", tmp_path, "--first", 5, "--quiet", *options]
-    assert run(supervision.main, *line) == 2
+    assert status_of(supervision.main, *line) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("lapsvm: ")
     assert re.search(sentence, said)
 
 
 @pytest.mark.slow
-def test_the_files_are_commands():
-    for module in (supervision, characters, learners):
-        done = subprocess.run([sys.executable, module.__file__, "--help"], capture_output=True, check=True)
-        assert b"--shares" in done.stdout
-
-
-@pytest.mark.slow
 def test_every_seed_draws_other_characters(tmp_path):
     small = ["--first", 10, "--pictures", 60, "--starts", 1, "--folds", 2, "--C", "10", "--hinge-C", "0.1", "--J", 1]
     small += ["--windows", "grid", "--max-windows", 30]
-    assert run(characters.main, "--out", tmp_path, "--seeds", 2, "--seed", 3, *small, "--draws", 5, "--quiet") == 0
+    small += ["--draws", 5, "--quiet"]
+    done("--out", tmp_path, "--seeds", 2, "--seed", 3, *small, command=characters.main)
     table = json.loads((tmp_path / "characters.json").read_text())
     assert table["seeds"] == [3, 4]
     runs = [RunFolder(tmp_path / f"seed{seed}") for seed in table["seeds"]]
     assert [folder.settings().seed for folder in runs] == [3, 4]
     again = tmp_path / "again"
     line = ["--data", "digits", "--shards-from", tmp_path, "--out", again, "--seeds", 2, "--seed", 3, "--shares", 50]
-    assert run(supervision.main, *line, *small, "--draws", 5, "--quiet") == 0
+    assert status_of(supervision.main, *line, *small) == 0
     first, second = ((folder / "seed4" / "shards" / "test" / "0000003.safetensors") for folder in (tmp_path, again))
     assert first.samefile(second)
     (part,) = table["shares"]

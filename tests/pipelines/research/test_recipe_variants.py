@@ -3,7 +3,6 @@
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,22 +13,15 @@ from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.errors import OptionError
 
-RECIPES = Path(__file__).parents[3] / "benchmarks" / "recipes"
+FOLDER = "recipes"
 MODULES = (
     "mixed_set", "development_sets", "shared_extraction", "supervised_ceiling", "figures", "variants", "table",
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def recipes():
-    """The modules by name; they import each other as siblings."""
-    sys.path.insert(0, str(RECIPES))
-    try:
-        yield {name: __import__(name) for name in MODULES}
-    finally:
-        sys.path.remove(str(RECIPES))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+@pytest.fixture
+def recipes(siblings):
+    return siblings
 
 
 def write_voc(root, ids, **classes):

@@ -15,6 +15,8 @@ from lapsvm.errors import DataError, LapsvmError
 from lapsvm.evaluation import paired_t_test
 from lapsvm.ranking import average_precision, positives_at_top
 
+from ..calls import status_of
+
 LEARNERS = ["toppush", "logistic_regression"]
 
 
@@ -124,9 +126,8 @@ def test_results_of_other_settings_are_refused(root, tmp_path):
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        toppush.main(["--root", tmp_path, "--out", tmp_path / "out", "--learners", "boosting"])
-    assert stopped.value.code == 2
+    line = ["--root", tmp_path, "--out", tmp_path / "out", "--learners", "boosting"]
+    assert status_of(toppush.main, *line) == 2
     said = capsys.readouterr().err
     assert said.startswith("lapsvm: option --learners must name some of toppush, ")
     assert said.count("\n") == 1

@@ -101,10 +101,7 @@ def test_a_parameter_that_breaks_its_rule_is_named(options, message):
 
 @pytest.mark.parametrize(
     ("y", "message"),
-    [
-        (Y[:4], "y and bags must have the same length, got 4 and 30."),
-        (np.ones(30), "y must hold two classes, got 1."),
-    ],
+    [(Y[:4], "y and bags must have the same length, got 4 and 30."), (np.ones(30), "y must hold two classes, got 1.")],
 )
 def test_labels_that_do_not_fit_are_refused(y, message):
     with pytest.raises(InputError, match=re.escape(message)):
