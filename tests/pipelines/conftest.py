@@ -154,7 +154,8 @@ def entry_point(monkeypatch):
     """Return a function that lets a group have an entry point of these tests, and no other."""
 
     def install(of, name, load):
-        found, others = [Point(name, load)], catalog.entry_points
+        found = [Point(name, load)]
+        others = catalog.entry_points
         monkeypatch.setattr(catalog, "entry_points", lambda group: found if group == of else others(group=group))
 
     return install

@@ -217,7 +217,8 @@ LOST = {
 
 
 def test_what_is_lost_is_named_with_the_command_that_makes_it(run_copy, tmp_path, command, made):
-    before, away = made(run_copy), tmp_path / "away"
+    before = made(run_copy)
+    away = tmp_path / "away"
     for name, stage in LOST.items():
         path = run_copy / name
         path.rename(away)

@@ -33,7 +33,8 @@ def runs(request, finished, digits, fast_extraction, tmp_path_factory):
 @pytest.fixture(scope="module")
 def compared(runs, tmp_path_factory):
     """Return the comparison of both, folds included, and what was printed."""
-    out, said = tmp_path_factory.mktemp("compared") / "C", io.StringIO()
+    out = tmp_path_factory.mktemp("compared") / "C"
+    said = io.StringIO()
     with redirect_stdout(said):
         done("compare", "--out", out, *runs, "--folds", 2, "--draws", 50)
     return json.loads((out / "comparison.json").read_text()), said.getvalue(), out / "comparison.md"

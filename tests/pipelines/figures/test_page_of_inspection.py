@@ -111,7 +111,8 @@ class Brightest:
 def test_what_stands_out_is_shown_where_it_was_used_and_the_page_says_whether_it_helped(
     digits, tmp_path, fast, command, entry_point
 ):
-    source, run = Brightest(), tmp_path / "RUN"
+    source = Brightest()
+    run = tmp_path / "RUN"
     entry_point("lapsvm.objectness", "brightest", lambda: lambda: source)
     more = ["--refine", 1, "--objectness", "brightest", "--set", "objectness.classes=six"]
     result = command("run", "--data", "voc", "--root", digits, "--out", run, *fast, *more)
@@ -121,7 +122,8 @@ def test_what_stands_out_is_shown_where_it_was_used_and_the_page_says_whether_it
     assert six.count('class="standing"') > 0
     assert "standing" not in three
     assert 0 < source.maps <= six.count('class="standing"')  # a picture's map is computed once
-    text, model = words(page_of(run)), Detector.load(run / "models" / "six.safetensors")
+    text = words(page_of(run))
+    model = Detector.load(run / "models" / "six.safetensors")
     standing = provenance_value(model, "result", "objectness", "stands_out")
     assert f"Boxes of six end where something stands out, as the settings say (objectness {standing:.2f})." in text
     assert "What stands out is not used: the settings name other classes." in text

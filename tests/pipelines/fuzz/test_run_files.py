@@ -60,10 +60,7 @@ def kinds(run):
 def test_a_changed_file_of_a_run_is_used_or_named(finished, digits, command):
     names, before = kinds(finished), sorted(digits.rglob("*"))
     changes = st.sampled_from(names).flatmap(
-        lambda name: st.tuples(
-            st.just(name),
-            _changed(name.suffix, (finished / name).read_bytes()).map(Data),
-        )
+        lambda name: st.tuples(st.just(name), _changed(name.suffix, (finished / name).read_bytes()).map(Data))
     )
 
     @settings(

@@ -116,7 +116,7 @@ def test_damage_that_stops_a_stage_is_found_before_it_writes(run_copy, refused, 
         (run_copy / damaged).write_text("[data\n")
     before = content(run_copy)
     said = refused(*arguments, "--out", run_copy)
-    assert damaged.startswith("shards") <= (str(run_copy / damaged) in said)
+    assert not damaged.startswith("shards") or str(run_copy / damaged) in said
     assert arguments[0] != "train" or "or import, again to have just this one made anew" in said
     assert content(run_copy) == before
 
@@ -125,12 +125,6 @@ def test_a_command_refused_in_a_new_folder_leaves_none(digits, tmp_path, refused
     line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "a" / "RUN", *fast]
     refused(*line, "--extractor", f"onnx:{tmp_path / 'nosuch'}")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_settings_and_models_agree_after_a_refusal(run_copy, digits, command, refused):
-    refused("run", "--data", "voc", "--root", digits, "--out", run_copy, "--C", "2")
-    assert command("train", "--out", run_copy, "--quiet").status == 0
-    assert command("report", "--out", run_copy, "--quiet").status == 0
 
 
 def test_a_later_stage_takes_of_a_recipe_what_is_its_own(run_copy, command):
