@@ -143,16 +143,15 @@ def test_final_scores_are_in_the_scale_of_detections(finished):
 
 
 def test_the_bytes_do_not_depend_on_threads(run_copy, command, made):
-    def files(*arguments):
-        assert command("train", "--out", run_copy, "--redo", "--quiet", *arguments).status == 0
-        trained = made(run_copy, "models/*", "heldout/*")
-        assert command("refine", "--out", run_copy, "--redo", "--quiet", "--refine", "1", *arguments).status == 0
-        return trained, made(run_copy, "models/*", "heldout/*")
+    def files(jobs, *stage):
+        assert command(*stage, "--out", run_copy, "--redo", "--quiet", "--jobs", jobs).status == 0
+        return made(run_copy, "models/*", "heldout/*")
 
-    one = files("--jobs", "1")
     names = [f"{folder}/{name}.safetensors" for folder in ("heldout", "models") for name in ("six", "three")]
-    assert [sorted(made_of) for made_of in one] == [names, names]
-    assert files("--jobs", "2") == one
+    for stage in (["train"], ["refine", "--refine", "1"]):
+        one = files(1, *stage)
+        assert sorted(one) == names
+        assert files(2, *stage) == one
 
 
 def test_refinement_has_held_out_scores_of_the_same_folds(run_copy, command):
