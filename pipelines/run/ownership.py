@@ -154,8 +154,9 @@ def table_files(folder: Path, name: str, suffixes: Sequence[str] = (".md",), *, 
 
 
 def is_of_another_program(path: Path) -> bool:
-    """Return whether a file in a folder of models is a valid file of another format, not a damaged detector."""
-    kind = stored_format(path) if path.parent.name in ("models", "first") else None
+    """Return whether a model's file in a folder of models is a valid one of another format, not a damaged detector."""
+    is_model = path.suffix == ".safetensors" and path.parent.name in ("models", "first")
+    kind = stored_format(path) if is_model else None
     return kind is not None and kind != FORMAT
 
 

@@ -290,3 +290,15 @@ def test_the_page_and_the_file_say_it(run, command):
     content = json.loads((run / "models/threshold.json").read_text())
     assert set(content[UNKNOWN]) == {"distance", "memory"}
     assert command("verify", "--out", run).status == 0
+
+
+def test_a_damaged_memory_is_removed_and_made_again_by_the_threshold(run, command):
+    memory = run / "models/good-pictures.memory"
+    sound = memory.read_bytes()
+    memory.write_bytes(sound[:-1] + bytes([sound[-1] ^ 255]))
+    said = " ".join(command("verify", "--out", run, "--repair").err.split())
+    assert "its content is not what was written. It is removed." in said
+    assert "lapsvm threshold --out" in said
+    assert not memory.exists()
+    assert command("threshold", "--out", run, "--quiet").status == 0
+    assert memory.read_bytes() == sound
