@@ -25,7 +25,7 @@ from .pictures import StoredPictures
 from .prior import share_text
 from .side_by_side import ClassTrainings, Update
 from .teaching import CLOSER, WIDER, count_positives, joined, known_sizes, reviewed_chains, teachers
-from .things import MANY, choose_things, count_things, teach_as_well
+from .things import MANY, choose_things, count_things, count_unseen_things, teach_as_well
 
 History = list[dict[str, Any]]
 """Rows of history.csv."""
@@ -121,10 +121,9 @@ class ClassRefinement:
         """
         if self.settings.windows.method == "small":
             return None
-        first, settings = self.initial[0], self.settings.refine
-        if not self.models.fold.any() or count_things(self.pictures, settings, first) < MANY:
+        if count_unseen_things(self.pictures, self.settings.refine, self.models, self.initial) < MANY:
             return None
-        return partial(choose_things, self.pictures, settings)
+        return partial(choose_things, self.pictures, self.settings.refine)
 
     def _rounds(self, chains: Sequence[Chain], choose: Choose) -> tuple[list[Chain], History]:
         """Return the chains after all rounds on the windows that `choose` returns, and their history."""

@@ -204,23 +204,23 @@ def test_refinement_needs_no_run_and_returns_all_that_is_saved(planted):
         assert np.isin(best[task.y > 0], [1, 2]).all()
 
 
-@pytest.mark.parametrize(("factor", "things"), [(1.0, 2.0), (0.0, None)])
+@pytest.mark.parametrize(("factor", "things"), [(1.0, 3.0), (0.0, None)])
 def test_things_apart_are_learned_from_and_a_model_says_so(planted, capsys, factor, things):
     refinement, task = planted()
     pictures = refinement.pictures
     features = np.concatenate([pictures.bags[row] for row in range(len(task.y))]).reshape(-1, 5, 4)
-    features[task.y > 0, 3, 1:3] += factor  # window 3 is apart from window 2, and alike to training
+    features[task.y > 0, 3:, 1:3] += factor  # windows 3 and 4 are apart from window 2, and alike to training
     bags = Bags(features.reshape(-1, 4), pictures.bags.offsets)
     refinement = replace(refinement, pictures=replace(pictures, bags=bags), reporter=Reporter(False))
     refined = refinement.fit(task)
     assert refined.result.get("things") == things
     assert [prior is not None for prior in refined.priors] == [things is not None] * 4
-    assert ("refine: object: learned from 2.0 things of a picture on average." in capsys.readouterr().err) == (
+    assert ("refine: object: learned from 3.0 things of a picture on average." in capsys.readouterr().err) == (
         things is not None
     )
     if things:
-        assert (refined.chains[0].windows[task.y > 0] >= 0).sum() == 24
-        assert refined.chains[0].weights[2] > 0.1  # what window 3 alone has
+        assert (refined.chains[0].windows[task.y > 0] >= 0).sum() == 36
+        assert refined.chains[0].weights[2] > 0.1  # what windows 3 and 4 alone have
 
 
 def test_a_chain_does_not_depend_on_the_labels_of_its_fold(planted):

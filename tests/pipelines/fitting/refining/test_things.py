@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refining.chains import Chain, TrainedModels
-from lapsvm.pipelines.fitting.refining.things import MOST, choose_things, count_things, teach_as_well
+from lapsvm.pipelines.fitting.refining.things import (
+    MOST,
+    choose_things,
+    count_things,
+    count_unseen_things,
+    teach_as_well,
+)
 from lapsvm.pipelines.settings.settings import RefineSettings
 
 from lapsvm.bags import Bags
@@ -59,6 +65,17 @@ def test_labels_that_a_model_may_not_see_decide_nothing(pictures):
 def test_a_person_s_boxes_stand_alone(pictures):
     known = replace(pictures(1.0, 0, 0.9, 0, 0, 0), known={0: KnownBoxes(np.array([BOXES[4]], dtype=float), NONE)})
     assert choose_things(known, PLAIN, Y, np.array([1.0, 0]))[0].tolist() == [4] + [-1] * (MOST - 1)
+
+
+def test_windows_that_pictures_without_the_class_reach_are_not_counted(stored):
+    """Two folds of one picture with the class and three without it, one of which scores .85 in the first fold."""
+    shown, plain = (1.0, 0, 0.9, 0, 0.8, 0), (0.1, 0, 0, 0, 0, 0)
+    rows = [shown, (0.85, 0, 0, 0, 0, 0), plain, plain, shown, plain, plain, plain]
+    pictures = stored([[score, 0] for row in rows for score in row], BOXES * 8, list(range(0, 54, 6)))
+    y, fold = np.tile([1, -1, -1, -1], 2).astype(np.int8), np.repeat([1, 2], 4)
+    chains = [Chain(y, np.array(weights), np.zeros(8, dtype=int)) for weights in ([-1.0, 0], [1.0, 0], [1.0, 0])]
+    assert count_unseen_things(pictures, PLAIN, TrainedModels(y, fold, np.ones((2, 3))), chains) == np.mean([2, 3])
+    assert count_unseen_things(pictures, PLAIN, TrainedModels(y, 0 * fold, np.ones((2, 1))), chains[:1]) == 1
 
 
 @pytest.mark.parametrize(("several", "expected"), [(1.0, True), (-1.0, False)])
