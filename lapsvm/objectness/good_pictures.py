@@ -29,7 +29,7 @@ from lapsvm.model_files import read_model, write_model
 from lapsvm.objectness.normal import MapNetwork, distances
 from lapsvm.objectness.regions import picture_regions, stretched
 
-FORMAT, VERSION = "lapsvm good pictures", 1
+FORMAT, VERSION = "lapsvm good pictures", 2
 FILE = "good-pictures.memory"
 """The name of the file, beside the models; its suffix is none of a model."""
 
