@@ -60,6 +60,8 @@ def threshold(options: dict[str, Any]) -> Outcome:
         raise OptionError("option --good is for good pictures that a file of --onnx is asked for.")
     if options["plot"] is not None and options["onnx"] is not None:
         raise OptionError("option --plot draws the pictures of the run, which --onnx does not choose on.")
+    if options["plot"] is not None and options["plot"].suffix.lower() != ".svg":
+        raise OptionError(f"option --plot must name an SVG file, such as scores.svg, got {str(options['plot'])!r}.")
     context = RunContext.opened(options["out"], "threshold", options["root"], quiet=options["quiet"])
     if options["onnx"] is not None:
         from .exporting.onnx_threshold import choose_of_file

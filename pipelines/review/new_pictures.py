@@ -232,8 +232,9 @@ class NewPictures:
             for of_class in scored.detections().values()
             for score, box in zip(of_class.scores.tolist(), of_class.boxes.tolist(), strict=True)
         ]
-        boxes = [] if decision.is_ok else [box for _, box in sorted(found, key=lambda pair: -pair[0])[:COUNT]]
-        return SeenPicture(pixel_hash(pixels), pixels.shape[:2], decision, boxes)
+        boxes = [box for _, box in sorted(found, key=lambda pair: -pair[0])]
+        boxes = [*([] if decision.box is None else [list(decision.box)]), *boxes]  # the place of what is unknown first
+        return SeenPicture(pixel_hash(pixels), pixels.shape[:2], decision, [] if decision.is_ok else boxes[:COUNT])
 
     def _image(self, row: int) -> bytes:
         return jpeg(self._pixels(row), LONGEST_SIDE)

@@ -139,6 +139,7 @@ def test_histograms_show_good_and_defective_pictures_beside_the_threshold(mixed_
     command("report", "--out", mixed_up)
     assert plot.read_text().strip() in (mixed_up / "page/index.html").read_text()
     assert "nowhere" in refused("threshold", "--out", mixed_up, "--plot", tmp_path / "nowhere/scores.svg", "--quiet")
+    assert "must name an SVG file" in refused("threshold", "--out", mixed_up, "--plot", tmp_path / "h.png", "--quiet")
 
 
 def ids_and_labels(run, names=("bar", "spot")):

@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.exporting import onnx_detector, onnx_precision
+from lapsvm.pipelines.review.new_pictures import NewPictures
+from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 
 from lapsvm.catalog import read_image
@@ -87,6 +89,8 @@ def test_new_kinds_are_unknown_and_known_ones_keep_their_name(made, product, com
     assert values.shape == (80, 96)
     assert values[RAMP].mean() > 1.2 * values[:, :32].mean()
     assert values.max() > 0.5
+    judged = NewPictures(RunFolder(made), predictor, [product / "new/ramp/000.png"], copies=False)
+    assert judged.item(0, 0)["candidates"][0] == entries["ramp/000.png"][UNKNOWN]["box"]
     assert "unknown at" in found.err
     assert (drawn / "ramp/000.heatmap.png").is_file()
     shown = "NAME.heatmap.png: where the most probable class scores, or what is unlike good pictures"
