@@ -238,8 +238,9 @@ def test_window_recall(script, rows, digits):
     found = rows(module, digits, "--pictures", 3, "--side", 128)
     assert [name.partition(": ")[2] for name in list(found)[1:]] == ["mixed", "small:768"]
     (row,) = (row for name, row in found.items() if name.endswith(": mixed"))
-    of_counts = np.array([[float(figure) for figure in cell.split(", ")] for cell in row[1:]])
-    assert of_counts.shape == (2, 2)
+    of_counts = np.array([[float(figure) for figure in cell.split(", ")] for cell in row[2:]])
+    assert float(row[1]) > 0
+    assert of_counts.shape == (2, 3)
     assert (np.diff(of_counts, axis=0) >= 0).all()
     assert (of_counts[:, 0] >= of_counts[:, 1]).all()
     assert any(name.startswith("six, ") for name in rows(module, f"{digits}:six", "--pictures", 3))
