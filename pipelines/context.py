@@ -70,7 +70,7 @@ class StoredRun:
 
     def groups(self, set_name: str, ids: Sequence[str], shards: ShardSet | None) -> Index:
         """Return the group (n,) of pictures of a set, see `run.groups`; by their names alone where shards are gone."""
-        hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+        hashes = {} if shards is None else shards.hashes
         records = {record.id: record for record in self.data.records[set_name]}
         named = [records[name] for name in ids]
         return picture_groups(named, [hashes.get(name, "") for name in ids], self.settings.data.group)

@@ -170,9 +170,7 @@ def _merge_export(path: Path, context: "RunContext", *, accept_unchanged: bool) 
     from ..review.mended_export import MendedExport, unseen_pictures
     from ..verdicts.verdict import add_verdicts
 
-    shards = context.shards(context.train_set)
-    hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
-    mended = MendedExport(path, hashes, context.data.classes)
+    mended = MendedExport(path, context.shards(context.train_set).hashes, context.data.classes)
     verdicts = mended.verdicts(context.verdicts, accept_unchanged=accept_unchanged)
     unseen = unseen_pictures(verdicts, context.stored.training_pictures)
     for sentence in [*mended.sentences, *unseen.values()]:

@@ -178,8 +178,7 @@ def _pictures(run: ComparedRun, role: str, _: Sequence[str]) -> dict[str, str]:
     """Return picture -> hash of its pixels."""
     if not run.records(role):
         return {}
-    shards = run.stored.shards(run.set_name(role))
-    return dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    return run.stored.shards(run.set_name(role)).hashes
 
 
 def _labels(run: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, list[int]]:

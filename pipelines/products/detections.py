@@ -152,10 +152,10 @@ def detect_set(
     """
     found: dict[str, list[ImageDetections]] = {name: [] for name in names}
     takes_extent = any(prior is not None and prior.takes_extent for prior in names.values())
+    read = pixels if takes_extent else None
 
     def detect(index: int) -> tuple[Shard, list[list[ImageDetections]]]:
         shard = shards.read(index, verify=True)
-        read = pixels if takes_extent else None
         pictures = [None if read is None else read(image_id) for image_id in shard.image_ids]
         columns = zip(score(shard).T, names.values(), strict=True)
         return shard, [_detect_class(shard, column, settings, prior, pictures) for column, prior in columns]

@@ -77,7 +77,7 @@ class DrawnShard:
         if not wanted:
             run.remove([run.drawn_windows])
             return {}
-        hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+        hashes = shards.hashes
         stored = self._stored()
         found = {name: one for name, one in stored.items() if name in wanted and _is_current(one, wanted[name], hashes)}
         missing = [name for name in wanted if name not in found]

@@ -82,7 +82,7 @@ def _detect_set(
     with measured() as timing:
         settings, classes = context.settings.detect, {one.class_name: one.prior for one in detectors}
         records = {record.id: record for record in context.data.records[set_name]}
-        pictures = RunPictures(records, dict(zip(shards.image_ids, shards.pixel_hashes, strict=True)))
+        pictures = RunPictures(records, shards.hashes)
         found = detect_set(shards, classes, score, settings, set_name, context.workspace, pictures)
         pictures.report("detect", context.reporter.say)
         files = write_temporary_results(context.run, set_name, found)

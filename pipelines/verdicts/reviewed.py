@@ -47,7 +47,7 @@ class ReviewedClass:
 
 def reviewed_by_class(log: VerdictLog, shards: ShardSet, names: Iterable[str]) -> dict[str, ReviewedClass]:
     """Return class -> its verdicts that belong to the pictures of shards as they are, and lie in them."""
-    hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    hashes = shards.hashes
     sizes = shards.sizes if log.by_class else {}
     return {name: _reviewed(name, decided(log.of_class(name)), hashes, sizes) for name in names}
 

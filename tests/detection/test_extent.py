@@ -11,6 +11,8 @@ from lapsvm.detection.groups import WindowPrior
 from lapsvm.settings import DetectSettings
 from lapsvm.windows.colour import lab
 
+from ..twins.regions import flood
+
 THING = 40, 30, 70, 54
 PLAIN = DetectSettings(score_smoothing=0.0, box_voting=0.0, demotion=0.0)
 
@@ -52,16 +54,8 @@ def twin(pixels, box):
     middle = [np.median([plane[place] for place in ring]) for plane in planes]
     far = {place: sum((plane[place] - m) ** 2 for plane, m in zip(planes, middle, strict=True)) for place in places}
     limit = sorted(far[place] for place in ring)[int(np.ceil(STANDING * (len(ring) - 1)))]
-    left_over, best = {place for place in places if far[place] > limit}, set()
-    while left_over:
-        part, open_ = set(), [left_over.pop()]
-        while open_:
-            y, x = open_.pop()
-            part.add((y, x))
-            near = {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)} & left_over
-            left_over -= near
-            open_ += near
-        best = max(best, part, key=lambda one: len(one & inside))
+    parts = flood(place for place in places if far[place] > limit)
+    best = max(parts, key=lambda part: len(part & inside), default=set())
     if not best & inside:
         return list(box)
     rows, columns = [y for y, _ in best], [x for _, x in best]

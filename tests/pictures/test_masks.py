@@ -21,29 +21,16 @@ from lapsvm.pictures.masks import (
 )
 from lapsvm.pictures.reading import read_image
 
+from ..twins.regions import flood
+
 MASKS = arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)))
-
-
-def flood(mask):
-    """Return the regions of a mask as sets of pixels, by walking from each pixel to those around it."""
-    left, regions = set(zip(*np.nonzero(mask), strict=True)), []
-    while left:
-        todo, region = [left.pop()], set()
-        while todo:
-            y, x = todo.pop()
-            region.add((y, x))
-            near = {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)} & left
-            left -= near
-            todo += near
-        regions.append(region)
-    return regions
 
 
 @given(MASKS)
 def test_regions_are_those_of_the_twin_with_boxes_around_them(mask):
     labels, boxes = mask_regions(mask)
     found = [set(zip(*np.nonzero(labels == number + 1), strict=True)) for number in range(len(boxes))]
-    assert sorted(map(sorted, found)) == sorted(map(sorted, flood(mask)))
+    assert sorted(map(sorted, found)) == sorted(map(sorted, flood(zip(*np.nonzero(mask), strict=True))))
     for region, box in zip(found, boxes.tolist(), strict=True):
         rows, columns = zip(*region, strict=True)
         assert box == [min(columns), min(rows), max(columns) + 1, max(rows) + 1]

@@ -9,6 +9,8 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import Detections
 
+from .regions import flood
+
 Box = Sequence[float]
 
 
@@ -133,27 +135,17 @@ def pixel_figures(values: Sequence[Float64], masks: Sequence[NDArray[np.bool_]])
     Regions are found by walking from pixel to pixel. The curves are joined by straight lines.
     """
     joined, inside = np.concatenate([one.ravel() for one in values]), np.concatenate([one.ravel() for one in masks])
-    regions = [(own, region) for own, mask in zip(values, masks, strict=True) for region in _regions(mask)]
+    regions = [
+        (own, region)
+        for own, mask in zip(values, masks, strict=True)
+        for region in flood(zip(*np.nonzero(mask), strict=True))
+    ]
     false, true, overlap = [0.0], [0.0], [0.0]
     for threshold in sorted(set(joined.tolist()), reverse=True):
         false.append(float((joined[~inside] >= threshold).mean()))
         true.append(float((joined[inside] >= threshold).mean()))
         overlap.append(float(np.mean([np.mean([own[pixel] >= threshold for pixel in one]) for own, one in regions])))
     return _area_up_to(false, true, 1.0), _area_up_to(false, overlap, 0.3)
-
-
-def _regions(mask: NDArray[np.bool_]) -> list[list[tuple[int, int]]]:
-    left, regions = {(int(y), int(x)) for y, x in zip(*np.nonzero(mask), strict=True)}, []
-    while left:
-        region, todo = [], [left.pop()]
-        while todo:
-            y, x = todo.pop()
-            region.append((y, x))
-            near = {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)} & left
-            left -= near
-            todo += near
-        regions.append(region)
-    return regions
 
 
 def _area_up_to(x: Sequence[float], y: Sequence[float], limit: float) -> float:

@@ -45,6 +45,11 @@ class ShardSet:
         return tuple(chain.from_iterable(header.pixel_hashes for header in self.headers))
 
     @property
+    def hashes(self) -> dict[str, str]:
+        """Picture id -> hash of its pixels."""
+        return dict(zip(self.image_ids, self.pixel_hashes, strict=True))
+
+    @property
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Picture id -> width and height in pixels; reads that tensor of every shard."""
         rows = chain.from_iterable(shard.sizes.tolist() for shard in self)

@@ -110,7 +110,7 @@ def _annotated_pictures(
     """
     n_rotated, pictures, resized, root = 0, [], list[str](), Path(context.settings.data.root)
     shards = context.shards(set_name) if context.run.has_shards(set_name) else None
-    hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    hashes = {} if shards is None else shards.hashes
     sizes = {} if shards is None else shards.sizes
     for record in context.data.records[set_name]:
         if any(record.id in of_class.rows for of_class in detections.values()):

@@ -42,7 +42,7 @@ def even_pictures(settings: Settings, records: Mapping[str, ImageRecord], shards
     levels = ground_of(list(records.values())) if settings.windows.method in SMALL else None
     if levels is None or levels >= EVEN:
         return None
-    return RunPictures(records, dict(zip(shards.image_ids, shards.pixel_hashes, strict=True)))
+    return RunPictures(records, shards.hashes)
 
 
 def unevenness(pictures: Sequence[Pixels]) -> float | None:
